@@ -1,0 +1,183 @@
+//! Events: the facts that the journal holds and a workspace's state is a fold of.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::board::BoardEntry;
+use super::ids::{AgentName, AttemptId, CommandId, RunId, SessionId};
+use super::outcome::{CommandState, Reason, TaskReason, TaskState};
+use super::plan::Plan;
+use super::time::Timestamp;
+
+/// One line of the journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// A coordinator took the workspace over.
+    CoordinatorStarted {
+        /// Its process id.
+        pid: u32,
+        /// Its version.
+        version: String,
+    },
+    /// A run was accepted.
+    RunSubmitted {
+        /// Its id.
+        run: RunId,
+        /// What it works from. Values of `env_pass` are not in it.
+        plan: Box<Plan>,
+        /// Its options.
+        options: RunOptions,
+        /// Only these tasks, when set (`--only`, `--from`).
+        selected: Option<Vec<usize>>,
+    },
+    /// An attempt is about to start; durable before it does.
+    AttemptStarted {
+        /// Which.
+        attempt: AttemptId,
+        /// On which agent.
+        agent: AgentName,
+        /// In which session.
+        session: SessionId,
+    },
+    /// A service's attempt is ready.
+    AttemptReady {
+        /// Which.
+        attempt: AttemptId,
+    },
+    /// A command began.
+    CommandStarted {
+        /// The session.
+        session: SessionId,
+        /// The command.
+        command: CommandId,
+        /// Its text. Secrets typed in are never part of it.
+        text: String,
+    },
+    /// A command ended.
+    CommandEnded {
+        /// The session.
+        session: SessionId,
+        /// The command.
+        command: CommandId,
+        /// How.
+        state: CommandState,
+        /// Why.
+        reason: Option<Reason>,
+        /// Its status.
+        exit_code: Option<i32>,
+        /// How long it took.
+        duration_ms: u64,
+    },
+    /// An attempt is over and its process tree gone.
+    AttemptEnded {
+        /// Which.
+        attempt: AttemptId,
+        /// How it ended.
+        end: AttemptEnd,
+    },
+    /// A task moved without an attempt: skipped, cancelled, escalated …
+    TaskSettled {
+        /// The run.
+        run: RunId,
+        /// Index in its plan.
+        task: usize,
+        /// Where it is now.
+        state: TaskState,
+        /// Why.
+        reason: Option<TaskReason>,
+    },
+    /// Somebody asked for the run's end.
+    RunCancelled {
+        /// The run.
+        run: RunId,
+    },
+    /// All tasks of the run are settled.
+    RunEnded {
+        /// The run.
+        run: RunId,
+        /// Its exit code.
+        exit_code: u8,
+    },
+    /// The board changed.
+    Board {
+        /// The entry as it is now.
+        entry: BoardEntry,
+    },
+}
+
+/// What an attempt came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "end", rename_all = "snake_case")]
+pub enum AttemptEnd {
+    /// All commands completed (a service: ended by us after it was ready).
+    Succeeded,
+    /// Some command failed.
+    Failed {
+        /// Why.
+        reason: TaskReason,
+        /// True for what no retry can mend: a missing agent program, a bad cwd.
+        permanent: bool,
+        /// True when the environment is to blame (design, section 7.1).
+        environment: bool,
+    },
+    /// A time limit ended it.
+    TimedOut {
+        /// `silent` or `total`.
+        reason: TaskReason,
+    },
+    /// It waited for input that nobody could give.
+    NeedsInput {
+        /// The question.
+        reason: TaskReason,
+    },
+    /// Its `verify` script failed.
+    VerifyFailed {
+        /// How.
+        reason: TaskReason,
+    },
+    /// It was ended on request.
+    Cancelled,
+}
+
+/// Options of a run (design, section 7.1).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunOptions {
+    /// How many tasks at a time; at least 1.
+    pub jobs: u32,
+    /// End the run at the first failure.
+    pub fail_fast: bool,
+    /// True when somebody can be asked: a person at the terminal or an orchestrator. Without,
+    /// a question that nobody answers ends its task once nothing else can proceed.
+    pub attended: bool,
+    /// Seeds the jitter of retries, so that a replay waits as the run did.
+    pub seed: u64,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self { jobs: 1, fail_fast: false, attended: false, seed: 0 }
+    }
+}
+
+/// The caller's environment as the client captured it, filtered: the allow-list, and the names in
+/// `env_pass` with their values. Never written to disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientEnv {
+    /// Allow-listed variables.
+    pub allowed: BTreeMap<String, String>,
+    /// Variables named in some `env_pass`.
+    pub passed: BTreeMap<String, String>,
+}
+
+/// A journal line's point in time is the line's own (`journal::Line`); it is repeated here so that
+/// a replay hands the machines the same `now`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stamped {
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    #[serde(flatten)]
+    pub event: Event,
+}

@@ -1,0 +1,13 @@
+//! The nouns. No clock, disk, environment, task or socket: every room may use them.
+
+pub mod board;
+pub mod environment;
+pub mod event;
+pub mod frame;
+pub mod ids;
+pub mod manifest;
+pub mod outcome;
+pub mod plan;
+pub mod result;
+pub mod session;
+pub mod time;

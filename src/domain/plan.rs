@@ -1,0 +1,192 @@
+//! A checked manifest together with its agents: what a run works from. Everything that could be
+//! wrong with the two files has been said by then (`domain::manifest`).
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::ids::{AgentName, Tag, TaskId, WorkspaceId};
+
+/// What a run works from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// `[workspace] id`, if given; the folder's name stands in otherwise.
+    pub workspace_id: Option<WorkspaceId>,
+    /// The workspace's root, absolute.
+    pub root: PathBuf,
+    /// The workers. Never empty: without an `agents.toml` there is the built-in `local`.
+    pub agents: Vec<Agent>,
+    /// `[defaults] env` of `agents.toml`.
+    pub default_env: BTreeMap<String, String>,
+    /// `[defaults] env_pass` of `agents.toml`.
+    pub default_env_pass: Vec<String>,
+    /// The tasks, in the manifest's order.
+    pub tasks: Vec<TaskSpec>,
+}
+
+/// A worker in `agents.toml`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Agent {
+    /// Its name.
+    pub name: AgentName,
+    /// What it can do.
+    pub tags: Vec<Tag>,
+    /// How it is started.
+    pub adapter: AdapterKind,
+    /// How many tasks it takes at a time; at least 1.
+    pub capacity: u32,
+    /// Added to the environment of its sessions.
+    pub env: BTreeMap<String, String>,
+    /// Names taken from the client's environment.
+    pub env_pass: Vec<String>,
+}
+
+/// How an agent's program is started and read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AdapterKind {
+    /// The task's `run` in a shell session.
+    Shell,
+}
+
+/// One task of a manifest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskSpec {
+    /// Unique in the manifest.
+    pub id: TaskId,
+    /// Tags that an agent must all carry.
+    pub needs: Vec<Tag>,
+    /// What has to end before.
+    pub after: Vec<Dependency>,
+    /// The commands, one after the other in one session; never empty.
+    pub run: Vec<String>,
+    /// Relative to the root, or absolute.
+    pub cwd: Option<PathBuf>,
+    /// Added to the environment.
+    pub env: BTreeMap<String, String>,
+    /// Names taken from the client's environment.
+    pub env_pass: Vec<String>,
+    /// Named ports with their numbers, given as `PORT_<NAME>`.
+    pub ports: BTreeMap<String, u16>,
+    /// Greater goes first among ready tasks.
+    pub priority: i64,
+    /// The class that was told; recognised from the program otherwise.
+    pub class: Option<Class>,
+    /// Time limits of each command.
+    pub limits: TimeLimits,
+    /// Attempts beyond the first that failures, time-outs and interruptions may spend.
+    pub retries: u32,
+    /// What to do when a command waits for input.
+    pub on_input: OnInput,
+    /// Patterns that end a command early.
+    pub stop_on: Vec<StopRule>,
+    /// Present when the last command is a service.
+    pub service: Option<Service>,
+    /// A script that has to succeed after `run`, in the same session.
+    pub verify: Option<String>,
+    /// Globs of files to list in the report, relative to the root.
+    pub artifacts: Vec<String>,
+}
+
+/// One entry of `after`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dependency {
+    /// Index into `Plan::tasks`.
+    pub task: usize,
+    /// Which end it has to come to.
+    pub when: When,
+}
+
+/// The condition on a dependency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum When {
+    /// It succeeded; a service: it is ready.
+    #[default]
+    Success,
+    /// It failed, timed out or was cancelled.
+    Failure,
+    /// Any terminal state, skipped included.
+    Done,
+}
+
+/// Time-limit tier of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// 30 s.
+    Quick,
+    /// 5 min.
+    Build,
+    /// 10 min.
+    Test,
+}
+
+/// Time limits as the manifest or a flag gives them, in ms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimeLimits {
+    /// Exact, chatty or not, unless there is a hard limit as well.
+    pub timeout_ms: Option<u64>,
+    /// With it the heartbeat applies to `timeout_ms`, and this one is exact.
+    pub hard_timeout_ms: Option<u64>,
+    /// How long a command may wait for input; 10 min when not set.
+    pub input_timeout_ms: Option<u64>,
+}
+
+/// What to do when a command waits for input.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OnInput {
+    /// Tried in order against the prompt; the first match is sent.
+    pub rules: Vec<InputRule>,
+    /// What to do when none matches.
+    pub otherwise: Unanswered,
+}
+
+/// `{match, send}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputRule {
+    /// A regular expression, searched in the prompt.
+    pub pattern: String,
+    /// Sent byte for byte.
+    pub send: String,
+}
+
+/// What becomes of a question that no rule answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unanswered {
+    /// Ask the orchestrator or a person.
+    #[default]
+    Escalate,
+    /// The task fails.
+    Fail,
+}
+
+/// `{match, reason}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StopRule {
+    /// A regular expression, searched in each line of the output.
+    pub pattern: String,
+    /// The manifest's own words for it.
+    pub reason: Option<String>,
+}
+
+/// A task whose last command is a service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Service {
+    /// What shows that it is ready.
+    pub ready: Ready,
+}
+
+/// What shows that a service is ready.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ready {
+    /// A process of its tree listens on this port.
+    Port(u16),
+    /// A GET of this URL is answered with a status below 400.
+    Http(String),
+    /// A line of its output matches.
+    Log(String),
+}

@@ -1,0 +1,109 @@
+//! What a session and a command in it are asked for: plain records that the coordinator fills in
+//! and the holder reads.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::ids::{CommandId, SessionId};
+use super::plan::{InputRule, Ready, StopRule};
+
+/// What a new session is made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionSpec {
+    /// Its id.
+    pub id: SessionId,
+    /// Where its shell starts, absolute.
+    pub cwd: PathBuf,
+    /// The whole environment: nothing is inherited.
+    pub env: Vec<(String, String)>,
+    /// Which shell.
+    pub shell: Shell,
+    /// Window size.
+    pub size: Size,
+    /// An existing folder of its own; `out.raw` and `out.idx` are made in it.
+    pub transcript: PathBuf,
+    /// An existing private folder, the session's `TMPDIR`, removed when it has closed.
+    pub tmp: PathBuf,
+}
+
+/// A shell that a driver exists for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shell {
+    /// GNU bash.
+    #[default]
+    Bash,
+}
+
+/// Size of a terminal window in character cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Size {
+    /// Columns.
+    pub cols: u16,
+    /// Rows.
+    pub rows: u16,
+}
+
+impl Default for Size {
+    fn default() -> Self {
+        Self { cols: 120, rows: 40 }
+    }
+}
+
+/// One command, with every limit made out: the holder decides nothing about policy or class.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandSpec {
+    /// Its id.
+    pub id: CommandId,
+    /// The text for the shell.
+    pub text: String,
+    /// Where to run it; the session's own cwd when not set.
+    pub cwd: Option<PathBuf>,
+    /// Its time limit.
+    pub limit: Limit,
+    /// How long it may wait for input.
+    pub input_timeout_ms: u64,
+    /// Answers by pattern.
+    pub on_input: Vec<InputRule>,
+    /// Answers in order: each is sent when the command next waits and no rule matches.
+    pub inputs: Vec<String>,
+    /// What to do when it waits and nothing answers.
+    pub unanswered: UnansweredInput,
+    /// Patterns that end it early.
+    pub stop_on: Vec<StopRule>,
+    /// One terminal for both streams: exact order, `stderr` empty.
+    pub merge: bool,
+    /// Present for a service: watched until ready, and no tier.
+    pub ready: Option<Ready>,
+}
+
+/// What becomes of a command that waits for input which nothing answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnansweredInput {
+    /// It goes on waiting until its input limit; the coordinator is told.
+    Wait,
+    /// Its tree is ended at once: `failed{awaiting_input}`.
+    End,
+}
+
+/// A command's time limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// Ends exactly then: `timeout{total}`.
+    Exact {
+        /// In ms.
+        ms: u64,
+    },
+    /// Heartbeat from `ms` on, up to `hard_ms`.
+    Heartbeat {
+        /// When the heartbeat is first looked at, in ms.
+        ms: u64,
+        /// When it ends all the same, in ms.
+        hard_ms: u64,
+    },
+    /// None: a service.
+    Unlimited,
+}

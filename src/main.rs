@@ -1,0 +1,3 @@
+//! The callboard binary: argv to exit code.
+
+fn main() {}

@@ -1,0 +1,104 @@
+//! What a run's machine hears and what it asks for.
+
+use crate::domain::event::AttemptEnd;
+use crate::domain::outcome::{RunOutcome, TaskReason, TaskState};
+
+/// What a run's machine hears. Tasks and agents are indices into the run's `Plan`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// The run may begin.
+    Begin,
+    /// A service's attempt is ready: it counts as success for `after`.
+    ServiceReady {
+        /// The task.
+        task: usize,
+        /// Its attempt.
+        attempt: u32,
+    },
+    /// The attempt's command waits for input that no rule answered.
+    InputAwaited {
+        /// The task.
+        task: usize,
+        /// Its attempt.
+        attempt: u32,
+    },
+    /// It goes on.
+    InputAnswered {
+        /// The task.
+        task: usize,
+        /// Its attempt.
+        attempt: u32,
+    },
+    /// An attempt is over and its tree gone. Those of another attempt than the present one are
+    /// stragglers and change nothing.
+    AttemptEnded {
+        /// The task.
+        task: usize,
+        /// Its attempt.
+        attempt: u32,
+        /// How it ended.
+        end: AttemptEnd,
+    },
+    /// Somebody wants one task to end.
+    CancelTask {
+        /// The task.
+        task: usize,
+    },
+    /// Somebody wants the whole run to end.
+    CancelRun,
+    /// Time has passed: `Schedule::next_deadline` has come.
+    Tick,
+}
+
+/// What a run's machine asks for, in order. Each is carried out after the journal has it.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub enum Effect {
+    /// Start an attempt on an agent. To be durable before it is done.
+    Start {
+        /// The task.
+        task: usize,
+        /// The attempt's number, from 1.
+        attempt: u32,
+        /// The agent.
+        agent: usize,
+    },
+    /// End an attempt; it answers with `AttemptEnded`.
+    End {
+        /// The task.
+        task: usize,
+        /// Its attempt.
+        attempt: u32,
+        /// Why.
+        why: EndWhy,
+    },
+    /// A task moved: for the journal and for those who watch.
+    Moved {
+        /// The task.
+        task: usize,
+        /// Where it is now.
+        state: TaskState,
+        /// Why.
+        reason: Option<TaskReason>,
+    },
+    /// Every task is settled and no attempt is left; nothing follows.
+    RunEnded {
+        /// How.
+        outcome: RunOutcome,
+        /// With which exit code (design, section 7.1).
+        exit_code: u8,
+    },
+}
+
+/// Why an attempt is ended from above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndWhy {
+    /// On request, for the task or the run.
+    Cancelled,
+    /// Another task failed under `--fail-fast`.
+    FailFast,
+    /// A service whose run has nothing else left: it has succeeded.
+    ServiceDone,
+    /// It waits for input and nothing else can proceed.
+    Unanswered,
+}

@@ -1,0 +1,3 @@
+//! One run as a machine.
+
+pub mod event;

@@ -1,0 +1,3 @@
+//! Sessions: one process each.
+
+pub mod wire;

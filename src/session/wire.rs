@@ -1,0 +1,188 @@
+//! What the coordinator and a holder say to each other. Each document is one frame
+//! (`domain::frame`) on the Unix socket that the holder was born with.
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::ids::CommandId;
+use crate::domain::outcome::{CommandState, Reason};
+use crate::domain::result::{Awaiting, Child, Note};
+use crate::domain::session::{CommandSpec, SessionSpec, Size};
+use crate::domain::time::Timestamp;
+
+/// What the coordinator asks of a holder.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "snake_case")]
+pub enum Ask {
+    /// Always the first: what the session is made of.
+    Open {
+        /// The session.
+        spec: SessionSpec,
+    },
+    /// Run a command once those before it have ended.
+    Run {
+        /// The command.
+        spec: CommandSpec,
+    },
+    /// Text for the running command.
+    Input {
+        /// Only while this command runs; any otherwise.
+        command: Option<CommandId>,
+        /// Sent byte for byte.
+        text: String,
+    },
+    /// End a command's tree; a queued one is dropped.
+    End {
+        /// Which.
+        command: CommandId,
+        /// Why: it becomes the command's reason (`Interrupted`, `Conflict`, `AwaitingInput` …).
+        reason: Reason,
+    },
+    /// A new window size.
+    Resize {
+        /// The size.
+        size: Size,
+    },
+    /// End everything in the session, then say `Closed`.
+    Close,
+    /// Facts up to this number need not be kept.
+    Ack {
+        /// The number.
+        through: u64,
+    },
+}
+
+/// A numbered fact. Numbers count from 1 and have no gaps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fact {
+    /// Its number.
+    pub seq: u64,
+    /// What is so.
+    #[serde(flatten)]
+    pub body: FactBody,
+}
+
+/// What a holder reports.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "fact", rename_all = "snake_case")]
+pub enum FactBody {
+    /// The shell is there and idle.
+    Opened {
+        /// The holder's own pid.
+        holder: i32,
+        /// The shell's.
+        shell: i32,
+    },
+    /// The session could not be opened; the holder ends.
+    OpenFailed {
+        /// What happened, and where.
+        message: String,
+    },
+    /// A command began.
+    Started {
+        /// Which.
+        command: CommandId,
+        /// When.
+        at: Timestamp,
+        /// Where its bytes begin in `out.raw`.
+        offset: u64,
+    },
+    /// The transcript has grown: at most one of these each 20 ms, and none while nothing grows.
+    Output {
+        /// The end of `out.raw`.
+        end: u64,
+    },
+    /// A command waits for input that nothing has answered.
+    Awaiting {
+        /// Which.
+        command: CommandId,
+        /// What for.
+        awaiting: Awaiting,
+    },
+    /// It no longer does.
+    Resumed {
+        /// Which.
+        command: CommandId,
+    },
+    /// A rule or a given input answered a question.
+    Answered {
+        /// Which command.
+        command: CommandId,
+        /// The question.
+        prompt: String,
+    },
+    /// A service's `ready` condition holds (port and log; http is the coordinator's to try).
+    ServiceReady {
+        /// Which command.
+        command: CommandId,
+    },
+    /// The ports on which the session's processes listen have changed.
+    Listening {
+        /// All of them, as they are now.
+        ports: Vec<Listener>,
+    },
+    /// A command ended; what was to end with it is gone.
+    Ended {
+        /// How.
+        end: Box<CommandEnd>,
+    },
+    /// The session is over and its tree gone.
+    Closed {
+        /// Processes that could not be ended (another uid, uninterruptible), by pid.
+        survivors: Vec<Child>,
+    },
+}
+
+/// A listening socket of the session's tree.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Listener {
+    /// The address it is bound to, as in `127.0.0.1` or `::`.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// The process that holds it.
+    pub pid: i32,
+}
+
+/// How a command ended, and where in the transcript it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CommandEnd {
+    /// Which.
+    pub command: CommandId,
+    /// `completed`, `failed` or `timeout`.
+    pub state: CommandState,
+    /// Why it did not complete.
+    pub reason: Option<Reason>,
+    /// The shell's status, where known.
+    pub exit_code: Option<i32>,
+    /// The statuses of the last pipeline, where known.
+    pub pipe_status: Option<Vec<i32>>,
+    /// The shell's working directory afterwards. Bytes that are not UTF-8 are shown as U+FFFD.
+    pub cwd: String,
+    /// When it started; `None` when it never did.
+    pub started_at: Option<Timestamp>,
+    /// How long it took.
+    pub duration_ms: u64,
+    /// What it left behind, or what was ended with it.
+    pub children: Vec<Child>,
+    /// Remarks.
+    pub notes: Vec<Note>,
+    /// What it waited for when it was ended.
+    pub awaiting: Option<Awaiting>,
+    /// Its part of the transcript.
+    pub span: Span,
+    /// True when both streams came over one terminal.
+    pub merged: bool,
+}
+
+/// A command's part of a session's transcript.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Span {
+    /// First byte in `out.raw`.
+    pub raw_start: u64,
+    /// End in `out.raw`.
+    pub raw_end: u64,
+    /// First byte in `out.idx`.
+    pub idx_start: u64,
+    /// End in `out.idx`.
+    pub idx_end: u64,
+}

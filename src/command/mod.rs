@@ -1,1 +1,3 @@
-//! (to come)
+//! One command as a machine.
+
+pub mod tier;

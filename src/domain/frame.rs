@@ -3,8 +3,8 @@
 
 use serde::{Serialize, de::DeserializeOwned};
 
-/// The longest document either side accepts. A manifest of 50,000 tasks fits several times.
-pub const FRAME_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// The longest document either side accepts. The report of a run of 50,000 tasks fits.
+pub const FRAME_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// Why bytes were refused. Either way the stream cannot be read on and has to be closed.
 #[derive(Debug, thiserror::Error)]

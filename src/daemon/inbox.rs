@@ -1,0 +1,63 @@
+//! Everything that the coordinator's loop can hear: one closed list.
+
+use tokio::sync::mpsc;
+
+use crate::control::{Request, Response};
+use crate::domain::ids::{CommandId, SessionId};
+use crate::session::wire::Fact;
+
+/// How many events may wait. A full inbox makes doors and links wait, which is the back-pressure
+/// that reaches clients; the loop itself never sends to it.
+pub const INBOX_EVENTS_MAX: usize = 4096;
+
+/// How many responses may wait for one client. A client that lets more pile up is slow: its
+/// notices are dropped and counted (`Notice::Gap`).
+pub const CLIENT_RESPONSES_MAX: usize = 1024;
+
+/// A connection, numbered as it came.
+pub type ConnectionId = u64;
+
+/// What the loop can hear.
+#[derive(Debug)]
+pub enum Event {
+    /// A client has connected.
+    Connected {
+        /// Its number.
+        connection: ConnectionId,
+        /// Where its responses go.
+        responses: mpsc::Sender<Response>,
+    },
+    /// It asks something.
+    Asked {
+        /// Who.
+        connection: ConnectionId,
+        /// What.
+        request: Request,
+    },
+    /// It is gone.
+    Gone {
+        /// Who.
+        connection: ConnectionId,
+    },
+    /// A holder reports.
+    Fact {
+        /// Whose.
+        session: SessionId,
+        /// What.
+        fact: Fact,
+    },
+    /// A holder is gone; whatever it had to say came before.
+    LinkLost {
+        /// Whose.
+        session: SessionId,
+    },
+    /// A service's URL answered.
+    HttpReady {
+        /// The session.
+        session: SessionId,
+        /// The service's command.
+        command: CommandId,
+    },
+    /// SIGTERM or SIGINT: end in order.
+    Terminate,
+}

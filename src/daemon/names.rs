@@ -1,0 +1,33 @@
+//! Fresh names for runs and sessions: unguessable, short enough to read aloud.
+
+use rand::RngExt;
+
+use crate::domain::ids::{CommandId, RunId, SessionId};
+
+/// Crockford's base 32 without look-alikes, lower case.
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// A run: 40 bits, enough for names that are unique in a workspace.
+pub fn run() -> RunId {
+    RunId::new(format!("r-{}", letters(8)))
+}
+
+/// A session: 80 bits, since whoever knows it may use it.
+pub fn session() -> SessionId {
+    SessionId::new(format!("s-{}", letters(16)))
+}
+
+/// The `n`-th command of a session.
+pub fn command(session: &SessionId, n: u32) -> CommandId {
+    CommandId::new(format!("{session}.{n}"))
+}
+
+/// A seed for a run's jitter.
+pub fn seed() -> u64 {
+    rand::rng().random()
+}
+
+fn letters(count: usize) -> String {
+    let mut rng = rand::rng();
+    (0..count).map(|_| char::from(ALPHABET[rng.random_range(0..ALPHABET.len())])).collect()
+}

@@ -91,8 +91,10 @@ pub struct Submit {
 pub struct Exec {
     /// The text for the shell.
     pub text: String,
-    /// Where, absolute.
+    /// Where a new session starts, absolute.
     pub cwd: PathBuf,
+    /// True when the cwd was asked for: a session that is kept changes to it as well.
+    pub cwd_given: bool,
     /// Added to the environment, over the allow-list.
     pub env: BTreeMap<String, String>,
     /// The caller's environment, filtered.

@@ -4,6 +4,8 @@ use tokio::sync::mpsc;
 
 use crate::control::{Request, Response};
 use crate::domain::ids::{CommandId, SessionId};
+use crate::domain::result::Child;
+use crate::report::record::RunReport;
 use crate::session::wire::Fact;
 
 /// How many events may wait. A full inbox makes doors and links wait, which is the back-pressure
@@ -51,12 +53,26 @@ pub enum Event {
         /// Whose.
         session: SessionId,
     },
+    /// What a dead holder left behind has been ended.
+    Swept {
+        /// Whose.
+        session: SessionId,
+        /// What could not be.
+        survivors: Vec<Child>,
+    },
     /// A service's URL answered.
     HttpReady {
         /// The session.
         session: SessionId,
         /// The service's command.
         command: CommandId,
+    },
+    /// A finished run's report is written down.
+    RunReported {
+        /// The report.
+        report: Box<RunReport>,
+        /// Who follows the run.
+        followers: Vec<ConnectionId>,
     },
     /// SIGTERM or SIGINT: end in order.
     Terminate,

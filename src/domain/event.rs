@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::board::BoardEntry;
 use super::ids::{AgentName, AttemptId, CommandId, RunId, SessionId};
-use super::outcome::{CommandState, Reason, TaskReason, TaskState};
+use super::outcome::{CommandState, Reason, RunOutcome, TaskReason, TaskState};
 use super::plan::Plan;
 use super::time::Timestamp;
 
@@ -97,8 +97,12 @@ pub enum Event {
     RunEnded {
         /// The run.
         run: RunId,
+        /// How it ended.
+        outcome: RunOutcome,
         /// Its exit code.
         exit_code: u8,
+        /// How many tasks are in each state.
+        counts: BTreeMap<TaskState, usize>,
     },
     /// The board changed.
     Board {

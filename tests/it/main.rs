@@ -1,1 +1,7 @@
-//! One integration-test binary.
+//! The integration tests: one binary, so that it links once.
+
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "tests fail by panicking and say on stderr what they skip")]
+
+mod cases_orchestrator;
+mod cases_terminal;
+mod house;

@@ -1,0 +1,125 @@
+//! What the desk has decided: records for the journal, then actions for the crew, in order.
+
+use std::path::PathBuf;
+
+use super::inbox::ConnectionId;
+use super::story::{CommandStory, ReportDraft};
+use crate::control::Response;
+use crate::domain::board::BoardEntry;
+use crate::domain::event::Stamped;
+use crate::domain::ids::{CommandId, RunId, SessionId};
+use crate::domain::session::SessionSpec;
+use crate::session::wire::Ask;
+
+/// What came of one round of events. The actions are carried out once the records are in the
+/// journal, durably if any of them has to be: commit, then act.
+#[derive(Debug, Default)]
+#[must_use]
+pub struct Decision {
+    /// For the journal.
+    pub records: Vec<Stamped>,
+    /// True when the actions have to wait until the records are on the disk.
+    pub durable: bool,
+    /// What to do then.
+    pub actions: Vec<Action>,
+}
+
+/// What the crew can be asked for.
+#[derive(Debug)]
+pub enum Action {
+    /// Send a client something.
+    Respond {
+        /// Who.
+        connection: ConnectionId,
+        /// What.
+        response: Response,
+    },
+    /// Make a session's folders and get it a holder.
+    Open {
+        /// What the session is made of.
+        spec: Box<SessionSpec>,
+        /// What to tell the holder right after.
+        then: Vec<Ask>,
+    },
+    /// Tell a holder something.
+    Tell {
+        /// Whose.
+        session: SessionId,
+        /// What.
+        ask: Ask,
+    },
+    /// Try a service's URL until it answers or the session is forgotten.
+    Probe {
+        /// Whose.
+        session: SessionId,
+        /// The service's command.
+        command: CommandId,
+        /// The URL.
+        url: String,
+    },
+    /// A session is over: let go of its link and remove its private folder.
+    Forget {
+        /// Which.
+        session: SessionId,
+        /// Its private folder.
+        tmp: PathBuf,
+    },
+    /// A session's holder died: end what it left behind. Comes back as `Event::Swept`.
+    Sweep {
+        /// Which session.
+        session: SessionId,
+    },
+    /// A holder does not answer: kill it. Its link ends then, and what it left is swept.
+    Kill {
+        /// Whose.
+        session: SessionId,
+    },
+    /// Read a command's output and answer with its result.
+    AnswerExec {
+        /// Who asked.
+        connection: ConnectionId,
+        /// Under which number.
+        request: u64,
+        /// What is known but its texts.
+        story: Box<CommandStory>,
+    },
+    /// Build the report of a run that goes on, and answer with it.
+    SendReport {
+        /// Who asked.
+        connection: ConnectionId,
+        /// Under which number.
+        request: u64,
+        /// What is known but the texts of its commands.
+        draft: Box<ReportDraft>,
+    },
+    /// Answer with the report of a run that has ended, from its file.
+    ReadReport {
+        /// Who asked.
+        connection: ConnectionId,
+        /// Under which number.
+        request: u64,
+        /// Which run.
+        run: RunId,
+    },
+    /// Build a finished run's report, write it down and send it to those who follow.
+    FinishRun {
+        /// What is known but the texts of its commands.
+        draft: Box<ReportDraft>,
+        /// Who follows.
+        followers: Vec<ConnectionId>,
+    },
+    /// Answer with the board.
+    SendBoard {
+        /// Who asked.
+        connection: ConnectionId,
+        /// Under which number.
+        request: u64,
+    },
+    /// Put an entry on the board.
+    Post {
+        /// The entry.
+        entry: BoardEntry,
+        /// Which of the decision's records it is.
+        record: usize,
+    },
+}

@@ -1,0 +1,324 @@
+//! Requests of clients.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::action::Action;
+use super::desk::{Desk, not_found};
+use super::inbox::ConnectionId;
+use super::names;
+use super::sessions::{Asker, EXEC_KEEP, Owner, Session, SessionState};
+use super::story::CommandRecord;
+use crate::command::tier;
+use crate::control::{
+    Answer, CONTROL_VERSION, Call, CoordinatorLine, Exec, Failure, FailureKind, Request, Response,
+    Status,
+};
+use crate::domain::environment::{self, Layers, SessionFacts};
+use crate::domain::ids::SessionId;
+use crate::domain::outcome::{CommandState, Reason};
+use crate::domain::plan::{StopRule, TimeLimits};
+use crate::domain::result::SCHEMA_VERSION;
+use crate::domain::session::{CommandSpec, SessionSpec, Shell, Size, UnansweredInput};
+use crate::domain::time::Timestamp;
+use crate::session::wire::{Ask, CommandEnd, Span};
+
+/// How long a command may wait for input when nobody said.
+pub const INPUT_TIMEOUT_MS: u64 = 10 * 60_000;
+
+impl Desk {
+    pub(super) fn asked(&mut self, connection: ConnectionId, request: Request, now: Timestamp) {
+        let Request { id, call } = request;
+        match call {
+            Call::Hello { version } => self.hello(connection, id, version),
+            Call::Submit { submit } => self.submit(connection, id, *submit, now),
+            Call::WatchRun { run } => self.watch_run(connection, id, &run, now),
+            Call::CancelRun { run, now: at_once } => {
+                if self.runs.contains_key(&run) {
+                    self.cancel_run(&run, at_once, now);
+                    self.reply(connection, id, Answer::Cancelling);
+                } else if self.past.iter().any(|line| line.run_id == run) {
+                    self.refuse(connection, id, ended(run.as_str()));
+                } else {
+                    self.refuse(connection, id, unknown_run(run.as_str()));
+                }
+            }
+            Call::ListRuns => {
+                let runs = self.run_lines(now);
+                self.reply(connection, id, Answer::Runs { runs });
+            }
+            Call::Report { run } => match self.report_draft(&run, now) {
+                Some(draft) => {
+                    let draft = Box::new(draft);
+                    self.act(Action::SendReport { connection, request: id, draft });
+                }
+                None if self.past.iter().any(|line| line.run_id == run) => {
+                    self.act(Action::ReadReport { connection, request: id, run });
+                }
+                None => self.refuse(connection, id, unknown_run(run.as_str())),
+            },
+            Call::Exec { exec } => self.exec(Asker { connection, request: id }, *exec, now),
+            Call::Status => {
+                let status = Box::new(self.status(now));
+                self.reply(connection, id, Answer::Status { status });
+            }
+            Call::Board => self.act(Action::SendBoard { connection, request: id }),
+        }
+    }
+
+    fn hello(&mut self, connection: ConnectionId, id: u64, version: u32) {
+        let ours = env!("CARGO_PKG_VERSION");
+        if version == CONTROL_VERSION {
+            let welcome = Answer::Welcome { version: ours.to_owned(), pid: std::process::id() };
+            return self.reply(connection, id, welcome);
+        }
+        let message = format!(
+            "the coordinator of this workspace is callboard {ours} and speaks version \
+             {CONTROL_VERSION} of the control grammar, this client version {version}"
+        );
+        let hint = "let its runs end, or end it, and call again with the same callboard".to_owned();
+        self.refuse(connection, id, Failure {
+            kind: FailureKind::Version,
+            message,
+            hint: Some(hint),
+        });
+    }
+
+    pub(super) fn reply(&mut self, connection: ConnectionId, id: u64, answer: Answer) {
+        self.respond(connection, Response::Reply { id, answer: Box::new(answer) });
+    }
+
+    fn status(&self, now: Timestamp) -> Status {
+        let coordinator = CoordinatorLine {
+            pid: std::process::id(),
+            since: self.since,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        Status {
+            schema_version: SCHEMA_VERSION,
+            workspace_id: self.workspace.clone(),
+            coordinator: Some(coordinator),
+            runs: self.run_lines(now),
+            tasks: self.task_lines(),
+            sessions: self.session_lines(),
+            waiting: self.waiting(),
+        }
+    }
+
+    fn exec(&mut self, asker: Asker, exec: Exec, now: Timestamp) {
+        if self.is_terminating() {
+            return self.refuse(asker.connection, asker.request, shutting_down());
+        }
+        if let Some(offset) = exec.text.bytes().position(|byte| byte == 0) {
+            let message = format!("the command has a NUL byte at offset {offset}; nothing was run");
+            let hint = Some("a shell cannot take NUL bytes: write them with printf".to_owned());
+            let failure = Failure { kind: FailureKind::Usage, message, hint };
+            return self.refuse(asker.connection, asker.request, failure);
+        }
+        self.stay_for_exec(now);
+        match exec.session.clone() {
+            None => {
+                let owner = Owner::Call { asker: Some(asker) };
+                let (session, then) = self.new_session(owner, &exec, now);
+                self.run_in(&session, &exec, then, now);
+            }
+            Some(name) => self.exec_in_named(asker, exec, name, now),
+        }
+    }
+
+    fn exec_in_named(&mut self, asker: Asker, exec: Exec, name: String, now: Timestamp) {
+        let usable = self.names.get(&name).filter(|id| {
+            self.sessions.get(*id).is_some_and(|s| s.state != SessionState::Closing)
+        });
+        let (session, then) = if let Some(id) = usable {
+            (id.clone(), None)
+        } else {
+            let owner = Owner::Name { name: name.clone(), askers: Vec::new() };
+            let (id, spec) = self.new_session(owner, &exec, now);
+            self.names.insert(name, id.clone());
+            (id, spec)
+        };
+        let command = self.next_command(&session);
+        if let Some(Session { owner: Owner::Name { askers, .. }, .. }) =
+            self.sessions.get_mut(&session)
+        {
+            askers.push((command, asker));
+        }
+        self.run_in(&session, &exec, then, now);
+    }
+
+    fn next_command(&self, session: &SessionId) -> crate::domain::ids::CommandId {
+        let count = self.sessions.get(session).map_or(0, |session| session.commands.len());
+        names::command(session, u32::try_from(count + 1).unwrap_or(u32::MAX))
+    }
+
+    fn new_session(
+        &mut self,
+        owner: Owner,
+        exec: &Exec,
+        now: Timestamp,
+    ) -> (SessionId, Option<Box<SessionSpec>>) {
+        let id = names::session();
+        let env = environment::snapshot(&Layers {
+            client: &exec.client_env,
+            default_env: &BTreeMap::new(),
+            default_env_pass: &[],
+            agent: None,
+            task: None,
+            command_line: &exec.env,
+            session: &self.session_facts(&id),
+        });
+        let spec = self.session_spec(id.clone(), &exec.cwd, env);
+        self.register(&spec, owner, now);
+        (id, Some(Box::new(spec)))
+    }
+
+    /// What only the session itself can say to its environment.
+    pub(super) fn session_facts(&self, id: &SessionId) -> SessionFacts {
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        SessionFacts {
+            session: id.as_str().to_owned(),
+            tmp: text(&self.folders.tmp.join(id.as_str())),
+            socket: Some(text(&self.folders.socket)),
+            board: Some(text(&self.folders.board)),
+            task: None,
+            attempt: None,
+            inputs: None,
+        }
+    }
+
+    /// The spec of a session that starts in `cwd` with `env`.
+    pub(super) fn session_spec(
+        &self,
+        id: SessionId,
+        cwd: &Path,
+        env: Vec<environment::Variable>,
+    ) -> SessionSpec {
+        SessionSpec {
+            cwd: cwd.to_owned(),
+            env: environment::pairs(env),
+            shell: Shell::Bash,
+            size: Size::default(),
+            transcript: self.folders.sessions.join(id.as_str()),
+            tmp: self.folders.tmp.join(id.as_str()),
+            id,
+        }
+    }
+
+    /// Keeps a session that is about to be opened.
+    pub(super) fn register(&mut self, spec: &SessionSpec, owner: Owner, now: Timestamp) {
+        let session = Session {
+            id: spec.id.clone(),
+            owner,
+            state: SessionState::Starting,
+            shell: None,
+            cwd: spec.cwd.clone(),
+            transcript: spec.transcript.clone(),
+            tmp: spec.tmp.clone(),
+            charset: charset(&spec.env),
+            commands: Vec::new(),
+            listeners: Vec::new(),
+            used: now,
+            heard: 0,
+        };
+        self.sessions.insert(spec.id.clone(), session);
+    }
+
+    fn run_in(
+        &mut self,
+        session: &SessionId,
+        exec: &Exec,
+        open: Option<Box<SessionSpec>>,
+        now: Timestamp,
+    ) {
+        let id = self.next_command(session);
+        let limits = TimeLimits { timeout_ms: exec.timeout_ms, ..TimeLimits::default() };
+        let p95_ms = self.durations.p95_ms(&exec.text);
+        let spec = CommandSpec {
+            id: id.clone(),
+            text: exec.text.clone(),
+            // A new session starts there; one that is kept stays where it is unless told.
+            cwd: (open.is_none() && exec.cwd_given).then(|| exec.cwd.clone()),
+            limit: tier::limit(&exec.text, exec.class, limits, p95_ms),
+            input_timeout_ms: INPUT_TIMEOUT_MS,
+            on_input: Vec::new(),
+            inputs: exec.inputs.clone(),
+            unanswered: UnansweredInput::Wait,
+            stop_on: exec
+                .stop_on
+                .iter()
+                .map(|pattern| StopRule { pattern: pattern.clone(), reason: None })
+                .collect(),
+            merge: exec.merge,
+            ready: None,
+        };
+        if let Some(session) = self.sessions.get_mut(session) {
+            session.commands.push(CommandRecord::new(id, exec.text.clone()));
+            session.used = now;
+        }
+        let ask = Ask::Run { spec };
+        match open {
+            Some(spec) => self.act(Action::Open { spec, then: vec![ask] }),
+            None => self.act(Action::Tell { session: session.clone(), ask }),
+        }
+    }
+
+    /// Answers for one command of a session that is not an attempt's.
+    pub(super) fn answer(&mut self, session: &SessionId, asker: Asker, index: usize, now: Timestamp) {
+        let Some(session) = self.sessions.get(session) else { return };
+        let Some(record) = session.commands.get(index) else { return };
+        let story = Box::new(session.story(record, now, EXEC_KEEP));
+        let Asker { connection, request } = asker;
+        self.act(Action::AnswerExec { connection, request, story });
+    }
+}
+
+/// The end of a command of which nothing else is known.
+pub(super) fn end_without_status(record: &CommandRecord, reason: Reason, now: Timestamp) -> CommandEnd {
+    let offset = record.started.map_or(0, |(_, offset)| offset);
+    let started_at = record.started.map(|(at, _)| at);
+    CommandEnd {
+        command: record.id.clone(),
+        state: CommandState::Failed,
+        reason: Some(reason),
+        exit_code: None,
+        pipe_status: None,
+        cwd: String::new(),
+        started_at,
+        duration_ms: started_at.map_or(0, |at| now.ms_since(at)),
+        children: Vec::new(),
+        notes: Vec::new(),
+        awaiting: record.awaiting.clone(),
+        span: Span { raw_start: offset, raw_end: u64::MAX, idx_start: 0, idx_end: u64::MAX },
+        merged: false,
+    }
+}
+
+/// The character set in `LC_ALL`, `LC_CTYPE` or `LANG`, in the order that POSIX gives them.
+fn charset(env: &[(String, String)]) -> Option<String> {
+    let value = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| {
+        env.iter().find(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value)
+    })?;
+    let (_, charset) = value.split_once('.')?;
+    Some(charset.split('@').next().unwrap_or(charset).to_owned())
+}
+
+pub(super) fn shutting_down() -> Failure {
+    Failure {
+        kind: FailureKind::ShuttingDown,
+        message: "the coordinator of this workspace is ending".to_owned(),
+        hint: Some("call again in a moment: another one is started then".to_owned()),
+    }
+}
+
+fn unknown_run(run: &str) -> Failure {
+    not_found(&format!("run `{run}`"), "`callboard run ls` lists the runs")
+}
+
+fn ended(run: &str) -> Failure {
+    Failure {
+        kind: FailureKind::Usage,
+        message: format!("run `{run}` has already ended"),
+        hint: Some(format!("`callboard report {run}` shows how")),
+    }
+}

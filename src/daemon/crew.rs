@@ -1,0 +1,307 @@
+//! The crew carries out what the desk has decided: it holds the links to the holders, the
+//! clients' queues, the stage and the board, and decides nothing.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::action::Action;
+use super::desk::Folders;
+use super::inbox::{CLIENT_RESPONSES_MAX, ConnectionId, Event};
+use super::{probe, reading, reports};
+use crate::board::Board;
+use crate::control::{Answer, Failure, FailureKind, Notice, Response};
+use crate::domain::board::{BoardEntry, BoardView};
+use crate::domain::ids::{SessionId, WorkspaceId};
+use crate::domain::session::SessionSpec;
+use crate::session::link::{HolderLink, Stage};
+use crate::session::wire::{Ask, Fact, FactBody};
+
+/// Places in a client's queue that notices leave free, so that answers always fit.
+const ANSWERS_RESERVE: usize = 64;
+/// Transcripts of more bytes than this are read on another thread than the loop's.
+const READ_INLINE_MAX: u64 = 16 * 1024;
+
+/// Holds everything that actions are carried out with.
+#[derive(Debug)]
+pub struct Crew {
+    pub(super) workspace: WorkspaceId,
+    pub(super) folders: Folders,
+    pub(super) stage: Stage,
+    pub(super) board: Board,
+    pub(super) inbox: mpsc::Sender<Event>,
+    links: HashMap<SessionId, Link>,
+    clients: HashMap<ConnectionId, Client>,
+    /// True while the board has entries that its snapshot file lacks.
+    board_changed: bool,
+}
+
+#[derive(Debug)]
+struct Link {
+    holder: HolderLink,
+    /// Tries a service's URL; ends with the link.
+    probe: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Client {
+    responses: mpsc::Sender<Response>,
+    /// Notices that found the queue full.
+    missed: u64,
+}
+
+impl Crew {
+    /// A crew with nobody to serve yet.
+    pub fn new(
+        workspace: WorkspaceId,
+        folders: Folders,
+        stage: Stage,
+        board: Board,
+        inbox: mpsc::Sender<Event>,
+    ) -> Self {
+        Self {
+            workspace,
+            folders,
+            stage,
+            board,
+            inbox,
+            links: HashMap::new(),
+            clients: HashMap::new(),
+            board_changed: true,
+        }
+    }
+
+    /// Looks at an event before the desk hears it: whom it brings and whom it takes away.
+    pub fn meet(&mut self, event: &Event) {
+        match event {
+            Event::Connected { connection, responses } => {
+                let client = Client { responses: responses.clone(), missed: 0 };
+                self.clients.insert(*connection, client);
+            }
+            Event::Gone { connection } => {
+                self.clients.remove(connection);
+            }
+            _ => {}
+        }
+    }
+
+    /// Carries one action out. `first_seq` is the number that the decision's first record has in
+    /// the journal.
+    pub async fn perform(&mut self, action: Action, first_seq: u64) {
+        match action {
+            Action::Respond { connection, response } => self.respond(connection, response),
+            Action::Open { spec, then } => self.open(*spec, then).await,
+            Action::Tell { session, ask } => {
+                if let Some(link) = self.links.get_mut(&session) {
+                    link.holder.send(ask);
+                }
+            }
+            Action::Probe { session, command, url } => {
+                if let Some(link) = self.links.get_mut(&session) {
+                    let inbox = self.inbox.clone();
+                    link.probe = Some(tokio::spawn(async move {
+                        probe::http_ready(&url).await;
+                        drop(inbox.send(Event::HttpReady { session, command }).await);
+                    }));
+                }
+            }
+            Action::Forget { session, tmp } => self.forget(&session, tmp),
+            Action::Sweep { session } => {
+                let inbox = self.inbox.clone();
+                let stage = self.stage.pid();
+                tokio::task::spawn_blocking(move || {
+                    let survivors = crate::session::sweep::strays(stage);
+                    drop(inbox.blocking_send(Event::Swept { session, survivors }));
+                });
+            }
+            Action::Kill { session } => {
+                if let Some(link) = self.links.get_mut(&session) {
+                    link.holder.kill();
+                }
+            }
+            Action::AnswerExec { connection, request, story } => {
+                self.answer(connection, request, reading::bytes(&story) > READ_INLINE_MAX, || {
+                    Ok(Answer::Ran { result: Box::new(reading::result(&story)) })
+                });
+            }
+            Action::SendReport { connection, request, draft } => {
+                let board = self.view();
+                self.answer(connection, request, true, || {
+                    Ok(Answer::Report { report: Box::new(reports::build(*draft, board)) })
+                });
+            }
+            Action::ReadReport { connection, request, run } => {
+                let file = reports::file(&self.folders.runs, &run);
+                self.answer(connection, request, true, move || {
+                    let report = reports::read(&file).map_err(|error| Failure {
+                        kind: FailureKind::Environment,
+                        message: format!("the report of run `{run}` cannot be read: {error}"),
+                        hint: None,
+                    })?;
+                    Ok(Answer::Report { report: Box::new(report) })
+                });
+            }
+            Action::FinishRun { draft, followers } => self.finish_run(*draft, followers),
+            Action::SendBoard { connection, request } => {
+                let view = Box::new(self.view());
+                let answer = Box::new(Answer::Board { view });
+                self.respond(connection, Response::Reply { id: request, answer });
+            }
+            Action::Post { entry, record } => self.post(first_seq + record as u64, entry),
+        }
+    }
+
+    /// Brings the board's snapshot file up to date.
+    pub fn refresh_board(&mut self) {
+        if !std::mem::take(&mut self.board_changed) {
+            return;
+        }
+        let view = self.view();
+        if let Err(error) = crate::board::snapshot::write(&self.folders.board, &view) {
+            tracing::warn!(%error, "the board's snapshot cannot be written");
+            self.board_changed = true;
+        }
+    }
+
+    fn respond(&mut self, connection: ConnectionId, response: Response) {
+        let Some(client) = self.clients.get_mut(&connection) else { return };
+        let is_news = match &response {
+            Response::Notice { notice } => !matches!(**notice, Notice::RunEnded { .. }),
+            Response::Reply { .. } | Response::Refusal { .. } => false,
+        };
+        let room = client.responses.capacity();
+        debug_assert!(room <= CLIENT_RESPONSES_MAX);
+        if is_news && room <= ANSWERS_RESERVE {
+            client.missed += 1;
+            return;
+        }
+        if client.missed > 0 {
+            let missed = std::mem::take(&mut client.missed);
+            let notice = Box::new(Notice::Gap { missed });
+            drop(client.responses.try_send(Response::Notice { notice }));
+        }
+        if client.responses.try_send(response).is_err() {
+            // Not even answers are taken any more: the client is as good as gone. Its queue ends
+            // here, its reader tells the desk.
+            tracing::warn!(connection, "a client does not read its answers");
+            self.clients.remove(&connection);
+        }
+    }
+
+    /// Computes an answer, on another thread when it may take long, and sends it.
+    fn answer(
+        &mut self,
+        connection: ConnectionId,
+        id: u64,
+        long: bool,
+        compute: impl FnOnce() -> Result<Answer, Failure> + Send + 'static,
+    ) {
+        let response = move || match compute() {
+            Ok(answer) => Response::Reply { id, answer: Box::new(answer) },
+            Err(failure) => Response::Refusal { id, failure },
+        };
+        if !long {
+            return self.respond(connection, response());
+        }
+        let Some(client) = self.clients.get(&connection) else { return };
+        let responses = client.responses.clone();
+        tokio::task::spawn_blocking(move || drop(responses.blocking_send(response())));
+    }
+
+    async fn open(&mut self, spec: SessionSpec, then: Vec<Ask>) {
+        self.refresh_board();
+        let id = spec.id.clone();
+        match self.holder_for(spec).await {
+            Ok(mut holder) => {
+                for ask in then {
+                    holder.send(ask);
+                }
+                self.links.insert(id, Link { holder, probe: None });
+            }
+            Err(message) => self.report_failed_open(id, message),
+        }
+    }
+
+    async fn holder_for(&mut self, spec: SessionSpec) -> Result<HolderLink, String> {
+        for folder in [&spec.transcript, &spec.tmp] {
+            make_private(folder).map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
+        }
+        let inbox = self.inbox.clone();
+        let (mut holder, facts) =
+            self.stage.open().await.map_err(|error| format!("cannot get a holder: {error}"))?;
+        tokio::spawn(forward(spec.id.clone(), facts, inbox));
+        holder.send(Ask::Open { spec });
+        Ok(holder)
+    }
+
+    /// Says that a session could not be opened, as its holder would have.
+    fn report_failed_open(&self, session: SessionId, message: String) {
+        let fact = Fact { seq: 1, body: FactBody::OpenFailed { message } };
+        let inbox = self.inbox.clone();
+        tokio::spawn(async move { drop(inbox.send(Event::Fact { session, fact }).await) });
+    }
+
+    fn forget(&mut self, session: &SessionId, tmp: PathBuf) {
+        if let Some(link) = self.links.remove(session)
+            && let Some(probe) = link.probe
+        {
+            probe.abort();
+        }
+        // Removing is quick for an empty folder and may be long for a full one.
+        if std::fs::remove_dir(&tmp).is_err() {
+            tokio::task::spawn_blocking(move || {
+                if let Err(error) = std::fs::remove_dir_all(&tmp)
+                    && error.kind() != std::io::ErrorKind::NotFound
+                {
+                    tracing::warn!(folder = %tmp.display(), %error, "cannot remove a session's private folder");
+                }
+            });
+        }
+    }
+
+    fn finish_run(&mut self, draft: super::story::ReportDraft, followers: Vec<ConnectionId>) {
+        let board = self.view();
+        let runs = self.folders.runs.clone();
+        let inbox = self.inbox.clone();
+        tokio::task::spawn_blocking(move || {
+            let report = reports::build(draft, board);
+            if let Err(error) = reports::write(&reports::file(&runs, &report.run_id), &report) {
+                tracing::error!(run = %report.run_id, %error, "the run's report cannot be written");
+            }
+            let report = Box::new(report);
+            drop(inbox.blocking_send(Event::RunReported { report, followers }));
+        });
+    }
+
+    fn post(&mut self, seq: u64, entry: BoardEntry) {
+        self.board_changed = true;
+        let key = entry.key.clone();
+        if let Err(error) = self.board.apply(seq, entry) {
+            tracing::error!(key, %error, "the board does not take an entry");
+        }
+    }
+
+    fn view(&self) -> BoardView {
+        self.board.view(&self.workspace).unwrap_or_else(|error| {
+            tracing::error!(%error, "the board cannot be read");
+            BoardView::of(self.workspace.clone(), Vec::new())
+        })
+    }
+}
+
+async fn forward(session: SessionId, mut facts: mpsc::Receiver<Fact>, inbox: mpsc::Sender<Event>) {
+    while let Some(fact) = facts.recv().await {
+        let closed = matches!(fact.body, FactBody::Closed { .. } | FactBody::OpenFailed { .. });
+        if inbox.send(Event::Fact { session: session.clone(), fact }).await.is_err() || closed {
+            return;
+        }
+    }
+    drop(inbox.send(Event::LinkLost { session }).await);
+}
+
+fn make_private(folder: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}

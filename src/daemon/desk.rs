@@ -1,0 +1,280 @@
+//! The coordinator's desk: everything it knows, and `hear`, which turns an event into records and
+//! actions. It touches nothing itself: the crew carries the actions out once the journal has the
+//! records.
+//!
+//! ```text
+//!   inbox ──► Desk::hear ──► Decision { records, actions } ──► journal ──► crew
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
+
+use super::action::{Action, Decision};
+use super::durations::Durations;
+use super::inbox::{ConnectionId, Event};
+use super::runs::Run;
+use super::sessions::Session;
+use crate::control::{Failure, FailureKind, Response, RunLine};
+use crate::domain::board::{BoardEntry, Version, Writer};
+use crate::domain::event::{Event as Fact, Stamped};
+use crate::domain::ids::{RunId, SessionId, WorkspaceId};
+use crate::domain::time::Timestamp;
+
+/// A coordinator started for a client ends this long after the last `exec` (design, section 5).
+const AFTER_EXEC_MS: u64 = 10_000;
+/// And this long after its last named session closed.
+const AFTER_SESSION_MS: u64 = 60_000;
+/// And this long after it began when nobody came.
+const UNUSED_MS: u64 = 10_000;
+/// A named session that nobody uses is closed after this long.
+const SESSION_TTL_MS: u64 = 30 * 60_000;
+
+/// Where this workspace's things lie.
+#[derive(Clone, Debug)]
+pub struct Folders {
+    /// The workspace's root.
+    pub root: PathBuf,
+    /// `sessions/` of the state folder.
+    pub sessions: PathBuf,
+    /// `runs/` of the state folder.
+    pub runs: PathBuf,
+    /// Where sessions' private temporary folders are made.
+    pub tmp: PathBuf,
+    /// The coordinator's socket.
+    pub socket: PathBuf,
+    /// The board's snapshot file.
+    pub board: PathBuf,
+    /// The file of a task's inputs.
+    pub inputs: PathBuf,
+}
+
+/// How long a coordinator that was started for clients stays without any.
+#[derive(Clone, Copy, Debug)]
+struct Stay {
+    /// False until somebody has asked for anything.
+    used: bool,
+    until: Timestamp,
+}
+
+/// Everything that the coordinator knows.
+#[derive(Debug)]
+pub struct Desk {
+    pub(super) workspace: WorkspaceId,
+    pub(super) folders: Folders,
+    pub(super) runs: BTreeMap<RunId, Run>,
+    /// Runs that have ended, oldest first.
+    pub(super) past: Vec<RunLine>,
+    pub(super) sessions: HashMap<SessionId, Session>,
+    pub(super) names: HashMap<String, SessionId>,
+    pub(super) clients: BTreeSet<ConnectionId>,
+    pub(super) durations: Durations,
+    pub(super) since: Timestamp,
+    /// Version of the last entry that this node wrote.
+    pub(super) version: Version,
+    decision: Decision,
+    /// `None` for `serve`, which stays until it is told to end.
+    stay: Option<Stay>,
+    terminating: bool,
+}
+
+impl Desk {
+    /// The desk of a workspace at rest.
+    pub fn new(
+        workspace: WorkspaceId,
+        folders: Folders,
+        past: Vec<RunLine>,
+        durations: Durations,
+        version: Version,
+        now: Timestamp,
+        for_client: bool,
+    ) -> Self {
+        Self {
+            workspace,
+            folders,
+            runs: BTreeMap::new(),
+            past,
+            sessions: HashMap::new(),
+            names: HashMap::new(),
+            clients: BTreeSet::new(),
+            durations,
+            since: now,
+            version,
+            decision: Decision::default(),
+            stay: for_client.then(|| Stay { used: false, until: now.plus_ms(UNUSED_MS) }),
+            terminating: false,
+        }
+    }
+
+    /// Takes an event in. What came of it is collected until `decide` takes it.
+    pub fn hear(&mut self, event: Event, now: Timestamp) {
+        match event {
+            Event::Connected { connection, .. } => {
+                self.clients.insert(connection);
+            }
+            Event::Asked { connection, request } => self.asked(connection, request, now),
+            Event::Gone { connection } => self.client_gone(connection, now),
+            Event::Fact { session, fact } => self.fact(&session, fact, now),
+            Event::LinkLost { session } => self.link_lost(&session),
+            Event::Swept { session, survivors } => self.swept(&session, survivors, now),
+            Event::HttpReady { session, command } => self.service_ready(&session, &command, now),
+            Event::RunReported { report, followers } => self.run_reported(report, &followers),
+            Event::Terminate => self.terminate(now),
+        }
+    }
+
+    /// Looks at everything whose time has come.
+    pub fn tick(&mut self, now: Timestamp) {
+        for run in self.due_runs(now) {
+            self.run_tick(&run, now);
+        }
+        let stale: Vec<SessionId> = self
+            .names
+            .values()
+            .filter(|id| self.sessions.get(*id).is_some_and(|session| expired(session, now)))
+            .cloned()
+            .collect();
+        for session in stale {
+            self.close_session(&session);
+        }
+    }
+
+    /// What has been decided since the last call.
+    pub fn decide(&mut self) -> Decision {
+        std::mem::take(&mut self.decision)
+    }
+
+    /// When `tick` has something to do next.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        let runs = self.runs.values().filter_map(Run::next_deadline);
+        let sessions = self
+            .names
+            .values()
+            .filter_map(|id| self.sessions.get(id))
+            .map(|session| session.used.plus_ms(SESSION_TTL_MS));
+        runs.chain(sessions).chain(self.ending_at()).min()
+    }
+
+    /// True once the coordinator may end: told to, or started for clients that are all gone.
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        if !self.runs.is_empty() || !self.sessions.is_empty() {
+            return false;
+        }
+        self.terminating || self.ending_at().is_some_and(|at| at <= now)
+    }
+
+    fn ending_at(&self) -> Option<Timestamp> {
+        let at_rest =
+            self.runs.is_empty() && self.sessions.is_empty() && self.clients.is_empty();
+        self.stay.filter(|_| at_rest).map(|stay| stay.until)
+    }
+
+    /// The coordinator stays at least as long after an `exec`.
+    pub(super) fn stay_for_exec(&mut self, now: Timestamp) {
+        self.stay(now.plus_ms(AFTER_EXEC_MS));
+    }
+
+    /// And as long after a named session.
+    pub(super) fn stay_for_session(&mut self, now: Timestamp) {
+        self.stay(now.plus_ms(AFTER_SESSION_MS));
+    }
+
+    /// A run asks for no staying of its own: after a lone one the coordinator ends at once.
+    pub(super) fn used_for_run(&mut self) {
+        if let Some(stay) = &mut self.stay
+            && !stay.used
+        {
+            *stay = Stay { used: true, until: Timestamp::default() };
+        }
+    }
+
+    fn stay(&mut self, until: Timestamp) {
+        if let Some(stay) = &mut self.stay {
+            *stay = Stay { used: true, until: if stay.used { until.max(stay.until) } else { until } };
+        }
+    }
+
+    fn terminate(&mut self, now: Timestamp) {
+        self.terminating = true;
+        let runs: Vec<RunId> = self.runs.keys().cloned().collect();
+        for run in runs {
+            self.cancel_run(&run, false, now);
+        }
+        let free: Vec<SessionId> = self
+            .sessions
+            .values()
+            .filter(|session| !session.is_attempts())
+            .map(|session| session.id.clone())
+            .collect();
+        for session in free {
+            self.close_session(&session);
+        }
+    }
+
+    fn client_gone(&mut self, connection: ConnectionId, now: Timestamp) {
+        self.clients.remove(&connection);
+        let orphaned: Vec<RunId> = self
+            .runs
+            .values_mut()
+            .filter_map(|run| run.client_gone(connection).then(|| run.id.clone()))
+            .collect();
+        for run in orphaned {
+            self.cancel_run(&run, false, now);
+        }
+        self.drop_asker(connection);
+    }
+
+    /// A record that may reach the disk a little later.
+    pub(super) fn record(&mut self, event: Fact, now: Timestamp) {
+        self.decision.records.push(Stamped { at: now, event });
+    }
+
+    /// A record that the actions of this round have to wait for.
+    pub(super) fn record_durably(&mut self, event: Fact, now: Timestamp) {
+        self.record(event, now);
+        self.decision.durable = true;
+    }
+
+    pub(super) fn act(&mut self, action: Action) {
+        self.decision.actions.push(action);
+    }
+
+    pub(super) fn respond(&mut self, connection: ConnectionId, response: Response) {
+        self.act(Action::Respond { connection, response });
+    }
+
+    pub(super) fn refuse(&mut self, connection: ConnectionId, id: u64, failure: Failure) {
+        self.respond(connection, Response::Refusal { id, failure });
+    }
+
+    /// Writes a board entry; `None` removes it.
+    pub(super) fn post(
+        &mut self,
+        key: String,
+        value: Option<serde_json::Value>,
+        writer: Writer,
+        now: Timestamp,
+    ) {
+        self.version = self.version.next(now.0, &self.version.node);
+        let entry = BoardEntry { key, value, version: self.version.clone(), writer };
+        let record = self.decision.records.len();
+        self.record(Fact::Board { entry: entry.clone() }, now);
+        self.act(Action::Post { entry, record });
+    }
+
+    pub(super) fn is_terminating(&self) -> bool {
+        self.terminating
+    }
+}
+
+fn expired(session: &Session, now: Timestamp) -> bool {
+    session.is_idle() && session.used.plus_ms(SESSION_TTL_MS) <= now
+}
+
+/// The refusal for something that the workspace does not know.
+pub(super) fn not_found(what: &str, hint: &str) -> Failure {
+    Failure {
+        kind: FailureKind::NotFound,
+        message: format!("{what} is not known in this workspace"),
+        hint: Some(hint.to_owned()),
+    }
+}

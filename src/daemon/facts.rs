@@ -1,0 +1,350 @@
+//! What holders report, and what becomes of it for each kind of owner.
+
+use super::action::Action;
+use super::calls::end_without_status;
+use super::desk::Desk;
+use super::inbox::ConnectionId;
+use super::reading;
+use super::sessions::{Asker, Owner, Session, SessionState};
+use crate::domain::board::Writer;
+use crate::domain::event::Event as Record;
+use crate::domain::ids::{CommandId, SessionId};
+use crate::domain::outcome::{CommandState, Reason};
+use crate::domain::result::{Awaiting, Child, Note};
+use crate::domain::time::Timestamp;
+use crate::scheduler::attempt::{self, CommandEnded};
+use crate::session::wire::{Ask, CommandEnd, Fact, FactBody, Listener};
+
+/// Facts are acknowledged in groups of this many.
+const ACK_EVERY: u64 = 32;
+
+impl Desk {
+    pub(super) fn fact(&mut self, id: &SessionId, fact: Fact, now: Timestamp) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        if fact.seq <= session.heard {
+            // Told again after a lost acknowledgement.
+            return;
+        }
+        session.heard = fact.seq;
+        if fact.seq % ACK_EVERY == 0 {
+            self.tell(id, Ask::Ack { through: fact.seq });
+        }
+        match fact.body {
+            FactBody::Opened { shell, .. } => self.opened(id, shell, now),
+            FactBody::OpenFailed { message } => self.open_failed(id, &message, now),
+            FactBody::Started { command, at, offset } => self.started(id, &command, at, offset, now),
+            FactBody::Output { .. } => {}
+            FactBody::Awaiting { command, awaiting } => self.awaiting(id, &command, awaiting, now),
+            FactBody::Resumed { command } => self.resumed(id, &command, now),
+            FactBody::Answered { command, prompt } => {
+                tracing::info!(session = %id, %command, prompt, "answered a prompt");
+            }
+            FactBody::ServiceReady { command } => self.service_ready(id, &command, now),
+            FactBody::Listening { ports } => self.listening(id, ports, now),
+            FactBody::Ended { end } => self.command_ended(id, *end, now),
+            FactBody::Closed { survivors } => {
+                let closed = attempt::Event::Closed { survivors: survivors.clone() };
+                self.closed(id, &survivors, closed, now);
+            }
+        }
+    }
+
+    /// A holder is gone without having said that its session is closed: it was killed. What it
+    /// left behind is ended before anything is said of its session.
+    pub(super) fn link_lost(&mut self, id: &SessionId) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        tracing::warn!(session = %id, "the session's holder died");
+        session.state = SessionState::Closing;
+        self.act(Action::Sweep { session: id.clone() });
+    }
+
+    pub(super) fn swept(&mut self, id: &SessionId, survivors: Vec<Child>, now: Timestamp) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        let open: Vec<CommandEnd> = session
+            .commands
+            .iter()
+            .filter(|record| record.end.is_none())
+            .map(|record| end_without_status(record, Reason::Lost, now))
+            .collect();
+        for end in open {
+            self.command_ended(id, end, now);
+        }
+        let lost = attempt::Event::Lost { survivors: survivors.clone() };
+        self.closed(id, &survivors, lost, now);
+    }
+
+    fn opened(&mut self, id: &SessionId, shell: i32, now: Timestamp) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        session.shell = Some(shell);
+        if session.state == SessionState::Starting {
+            session.state = SessionState::Idle;
+        }
+        self.attempt_hears(id, attempt::Event::Opened, now);
+    }
+
+    fn open_failed(&mut self, id: &SessionId, message: &str, now: Timestamp) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        session.state = SessionState::Closing;
+        let reason = Reason::StartFailed { message: message.to_owned() };
+        let ends: Vec<CommandEnd> = session
+            .commands
+            .iter()
+            .map(|record| end_without_status(record, reason.clone(), now))
+            .collect();
+        for end in ends {
+            self.command_ended(id, end, now);
+        }
+        let failed = attempt::Event::OpenFailed { message: message.to_owned() };
+        self.closed(id, &[], failed, now);
+    }
+
+    fn started(
+        &mut self,
+        id: &SessionId,
+        command: &CommandId,
+        at: Timestamp,
+        offset: u64,
+        now: Timestamp,
+    ) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        session.state = SessionState::Busy;
+        session.used = now;
+        let Some(record) = session.command(command) else { return };
+        record.started = Some((at, offset));
+        let text = record.text.clone();
+        let session = id.clone();
+        let command = command.clone();
+        self.record(Record::CommandStarted { session, command, text }, now);
+    }
+
+    fn awaiting(&mut self, id: &SessionId, command: &CommandId, awaiting: Awaiting, now: Timestamp) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        let Some(index) = session.index_of(command) else { return };
+        session.commands[index].awaiting = Some(awaiting.clone());
+        match &mut session.owner {
+            Owner::Attempt { .. } => {
+                let Awaiting { prompt, secret, .. } = awaiting.clone();
+                self.tell_awaiting(id, &awaiting);
+                self.attempt_hears(id, attempt::Event::Awaiting { prompt, secret }, now);
+            }
+            // An `exec` returns as soon as its command waits; its session ends with it.
+            Owner::Call { .. } => self.close_session(id),
+            // In a kept session the command goes on waiting, and only the call returns.
+            Owner::Name { askers, .. } => {
+                let asker = take_asker(askers, command);
+                if let Some(asker) = asker {
+                    self.answer(id, asker, index, now);
+                }
+            }
+        }
+    }
+
+    fn resumed(&mut self, id: &SessionId, command: &CommandId, now: Timestamp) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        if let Some(record) = session.command(command) {
+            record.awaiting = None;
+        }
+        self.attempt_hears(id, attempt::Event::Resumed, now);
+    }
+
+    pub(super) fn service_ready(&mut self, id: &SessionId, command: &CommandId, now: Timestamp) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        let running = session.command(command).is_some_and(|record| record.end.is_none());
+        if running {
+            self.attempt_hears(id, attempt::Event::ServiceReady, now);
+        }
+    }
+
+    /// Ports and their changes go on the board, with the process that really holds them.
+    fn listening(&mut self, id: &SessionId, ports: Vec<Listener>, now: Timestamp) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        let before = std::mem::replace(&mut session.listeners, ports.clone());
+        let writer = self.writer_of(id);
+        for gone in before.iter().filter(|listener| !ports.contains(listener)) {
+            self.post(port_key(gone), None, writer.clone(), now);
+        }
+        for new in ports.iter().filter(|listener| !before.contains(listener)) {
+            let value = serde_json::json!({ "pid": new.pid, "session": id });
+            self.post(port_key(new), Some(value), writer.clone(), now);
+        }
+    }
+
+    pub(super) fn writer_of(&self, id: &SessionId) -> Writer {
+        match self.sessions.get(id).map(|session| &session.owner) {
+            Some(Owner::Attempt { run, task, label, .. }) => Writer {
+                task: Some(label.clone()),
+                attempt: self.runs.get(run).and_then(|run| run.attempt_number(*task)),
+            },
+            _ => Writer::default(),
+        }
+    }
+
+    fn command_ended(&mut self, id: &SessionId, end: CommandEnd, now: Timestamp) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        session.used = now;
+        if session.state == SessionState::Busy {
+            session.state = SessionState::Idle;
+        }
+        let Some(index) = session.index_of(&end.command) else { return };
+        let record = &mut session.commands[index];
+        if record.end.is_some() {
+            return;
+        }
+        if end.state == CommandState::Completed {
+            self.durations.record(&record.text, end.duration_ms);
+        }
+        record.end = Some(end.clone());
+        let ended = Record::CommandEnded {
+            session: id.clone(),
+            command: end.command.clone(),
+            state: end.state,
+            reason: end.reason.clone(),
+            exit_code: end.exit_code,
+            duration_ms: end.duration_ms,
+        };
+        match &mut session.owner {
+            Owner::Attempt { .. } => {
+                let stderr_tail = self.stderr_tail(id, &end);
+                if let Some(index) = self.command_index(id, &end.command) {
+                    let ended = CommandEnded {
+                        index,
+                        state: end.state,
+                        reason: end.reason.clone(),
+                        exit_code: end.exit_code,
+                        session_ended: end.notes.contains(&Note::SessionEnded),
+                        stderr_tail,
+                    };
+                    self.attempt_hears(id, attempt::Event::Ended(ended), now);
+                }
+            }
+            // Answered once the session is closed: what it left behind is gone by then.
+            Owner::Call { .. } => self.close_session(id),
+            Owner::Name { askers, .. } => {
+                if let Some(asker) = take_asker(askers, &end.command) {
+                    self.answer(id, asker, index, now);
+                }
+                self.stay_for_session(now);
+            }
+        }
+        self.record(ended, now);
+    }
+
+    fn closed(
+        &mut self,
+        id: &SessionId,
+        survivors: &[Child],
+        for_attempt: attempt::Event,
+        now: Timestamp,
+    ) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        session.note_closed(survivors);
+        let open: Vec<CommandEnd> = session
+            .commands
+            .iter()
+            .filter(|record| record.end.is_none() && record.awaiting.is_none())
+            .map(|record| end_without_status(record, Reason::SessionClosed, now))
+            .collect();
+        for end in open {
+            self.command_ended(id, end, now);
+        }
+        self.listening(id, Vec::new(), now);
+        let owner = self.sessions.get(id).map(|session| session.owner.clone());
+        match owner {
+            Some(Owner::Call { asker: Some(asker) }) => {
+                self.answer(id, asker, 0, now);
+                self.stay_for_exec(now);
+            }
+            Some(Owner::Name { name, .. }) => {
+                self.names.remove(&name);
+                self.stay_for_session(now);
+            }
+            _ => {}
+        }
+        let Some(session) = self.sessions.remove(id) else { return };
+        self.act(Action::Forget { session: id.clone(), tmp: session.tmp.clone() });
+        self.attempt_closed(&session, for_attempt, now);
+    }
+
+    /// The last words of a command that failed, for telling the environment's failures from its
+    /// own. Only a failure is read, and of that only the end.
+    fn stderr_tail(&self, id: &SessionId, end: &CommandEnd) -> String {
+        match self.sessions.get(id) {
+            Some(session) if end.state == CommandState::Failed => {
+                reading::tail(&session.transcript, end, session.charset.as_deref())
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// Asks a session's holder to end everything in it.
+    pub(super) fn close_session(&mut self, id: &SessionId) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        if session.state != SessionState::Closing {
+            session.state = SessionState::Closing;
+            self.tell(id, Ask::Close);
+        }
+    }
+
+    /// A client is gone: what it asked for is ended, and nobody is answered.
+    pub(super) fn drop_asker(&mut self, connection: ConnectionId) {
+        let mut close = Vec::new();
+        let mut end = Vec::new();
+        for session in self.sessions.values_mut() {
+            match &mut session.owner {
+                Owner::Call { asker } if asker.is_some_and(|a| a.connection == connection) => {
+                    *asker = None;
+                    close.push(session.id.clone());
+                }
+                Owner::Name { askers, .. } => {
+                    for (command, _) in askers.extract_if(.., |(_, a)| a.connection == connection) {
+                        end.push((session.id.clone(), command));
+                    }
+                }
+                Owner::Call { .. } | Owner::Attempt { .. } => {}
+            }
+        }
+        for session in close {
+            self.close_session(&session);
+        }
+        for (session, command) in end {
+            self.tell(&session, Ask::End { command, reason: Reason::Interrupted });
+        }
+    }
+
+    pub(super) fn tell(&mut self, session: &SessionId, ask: Ask) {
+        self.act(Action::Tell { session: session.clone(), ask });
+    }
+}
+
+impl Session {
+    /// True for an attempt's.
+    pub fn is_attempts(&self) -> bool {
+        matches!(self.owner, Owner::Attempt { .. })
+    }
+
+    /// True when no command runs and none is on its way.
+    pub fn is_idle(&self) -> bool {
+        self.state == SessionState::Idle && self.commands.iter().all(|record| record.end.is_some())
+    }
+
+    fn index_of(&self, command: &CommandId) -> Option<usize> {
+        self.commands.iter().rposition(|record| record.id == *command)
+    }
+
+    /// With the session everything in it was ended, but for `survivors`.
+    fn note_closed(&mut self, survivors: &[Child]) {
+        let ends = self.commands.iter_mut().filter_map(|record| record.end.as_mut());
+        for child in ends.flat_map(|end| &mut end.children) {
+            child.ended = !survivors.iter().any(|survivor| survivor.pid == child.pid);
+        }
+    }
+}
+
+fn take_asker(askers: &mut Vec<(CommandId, Asker)>, command: &CommandId) -> Option<Asker> {
+    let index = askers.iter().position(|(id, _)| id == command)?;
+    Some(askers.remove(index).1)
+}
+
+fn port_key(listener: &Listener) -> String {
+    format!("port/{}/{}", listener.host, listener.port)
+}

@@ -1,0 +1,113 @@
+//! What a coordinator reads off the journal when it starts: past runs, durations, and the board's
+//! entries that its store lacks.
+
+use std::collections::HashMap;
+
+use super::durations::Durations;
+use crate::control::RunLine;
+use crate::domain::board::BoardEntry;
+use crate::domain::event::Event;
+use crate::domain::ids::{CommandId, RunId};
+use crate::domain::outcome::{CommandState, RunOutcome, TaskState};
+use crate::domain::time::Timestamp;
+use crate::journal::Line;
+
+/// The fold of a journal, as far as a coordinator needs it.
+#[derive(Debug, Default)]
+pub struct History {
+    /// Runs, oldest first. One whose coordinator was lost is `incomplete`.
+    pub runs: Vec<RunLine>,
+    /// How long commands took.
+    pub durations: Durations,
+    /// Board entries with the numbers of their lines, oldest first.
+    pub board: Vec<(u64, BoardEntry)>,
+    /// The time of the last line.
+    pub last_at: Timestamp,
+    places: HashMap<RunId, usize>,
+    texts: HashMap<CommandId, String>,
+}
+
+impl History {
+    /// Takes one line in, in order.
+    pub fn fold(&mut self, line: Line) {
+        self.last_at = self.last_at.max(line.at);
+        match line.event {
+            Event::CoordinatorStarted { .. } => self.texts.clear(),
+            Event::RunSubmitted { run, plan, selected, .. } => {
+                let tasks = selected.map_or(plan.tasks.len(), |selected| selected.len());
+                self.places.insert(run.clone(), self.runs.len());
+                self.runs.push(RunLine {
+                    run_id: run,
+                    outcome: Some(RunOutcome::Incomplete),
+                    exit_code: Some(3),
+                    started_at: line.at,
+                    counts: [(TaskState::Blocked, tasks)].into(),
+                });
+            }
+            Event::RunEnded { run, outcome, exit_code, counts } => {
+                if let Some(known) = self.places.get(&run).and_then(|at| self.runs.get_mut(*at)) {
+                    known.outcome = Some(outcome);
+                    known.exit_code = Some(exit_code);
+                    known.counts = counts;
+                }
+            }
+            Event::CommandStarted { command, text, .. } => {
+                self.texts.insert(command, text);
+            }
+            Event::CommandEnded { command, state, duration_ms, .. } => {
+                if let Some(text) = self.texts.remove(&command)
+                    && state == CommandState::Completed
+                {
+                    self.durations.record(&text, duration_ms);
+                }
+            }
+            Event::Board { entry } => self.board.push((line.seq, entry)),
+            Event::AttemptStarted { .. }
+            | Event::AttemptReady { .. }
+            | Event::AttemptEnded { .. }
+            | Event::TaskSettled { .. }
+            | Event::RunCancelled { .. } => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(seq: u64, event: Event) -> Line {
+        Line { seq, at: Timestamp(i64::try_from(seq).unwrap()), event }
+    }
+
+    #[test]
+    fn a_run_without_an_end_is_incomplete() {
+        let plan = crate::domain::plan::Plan {
+            workspace_id: None,
+            root: "/".into(),
+            agents: Vec::new(),
+            default_env: Default::default(),
+            default_env_pass: Vec::new(),
+            tasks: Vec::new(),
+        };
+        let submitted = |run: &str| Event::RunSubmitted {
+            run: run.into(),
+            plan: Box::new(plan.clone()),
+            options: Default::default(),
+            selected: None,
+        };
+        let ended = Event::RunEnded {
+            run: "a".into(),
+            outcome: RunOutcome::Succeeded,
+            exit_code: 0,
+            counts: Default::default(),
+        };
+        let mut history = History::default();
+        for (seq, event) in (1..).zip([submitted("a"), submitted("b"), ended]) {
+            history.fold(line(seq, event));
+        }
+        let seen: Vec<_> =
+            history.runs.iter().map(|run| (run.run_id.as_str(), run.exit_code)).collect();
+        assert_eq!(seen, [("a", Some(0)), ("b", Some(3))]);
+        assert_eq!(history.last_at, Timestamp(3));
+    }
+}

@@ -1,0 +1,74 @@
+//! What the coordinator knows of a command or a run before anybody has read a transcript.
+
+use std::path::PathBuf;
+
+use crate::domain::ids::{CommandId, SessionId};
+use crate::domain::outcome::CommandState;
+use crate::domain::result::Awaiting;
+use crate::domain::time::Timestamp;
+use crate::report::record::RunReport;
+use crate::session::wire::CommandEnd;
+
+/// A command as it was asked for and as far as it has come.
+#[derive(Clone, Debug)]
+pub struct CommandRecord {
+    /// Its id.
+    pub id: CommandId,
+    /// Its text.
+    pub text: String,
+    /// When it started and where its bytes begin in `out.raw`.
+    pub started: Option<(Timestamp, u64)>,
+    /// What it waits for now.
+    pub awaiting: Option<Awaiting>,
+    /// How it ended.
+    pub end: Option<CommandEnd>,
+}
+
+impl CommandRecord {
+    /// A command that has only been asked for.
+    pub fn new(id: CommandId, text: String) -> Self {
+        Self { id, text, started: None, awaiting: None, end: None }
+    }
+
+    /// Where it stands.
+    pub fn state(&self) -> CommandState {
+        match (&self.end, &self.started, &self.awaiting) {
+            (Some(end), ..) => end.state,
+            (None, None, _) => CommandState::Pending,
+            (None, Some(_), Some(_)) => CommandState::AwaitingInput,
+            (None, Some(_), None) => CommandState::Running,
+        }
+    }
+}
+
+/// Everything about a command but the texts in its transcript.
+#[derive(Clone, Debug)]
+pub struct CommandStory {
+    /// The command.
+    pub record: CommandRecord,
+    /// Its session.
+    pub session: SessionId,
+    /// The session's transcript folder.
+    pub transcript: PathBuf,
+    /// Where the session was opened, for a command that never reported a cwd.
+    pub cwd: PathBuf,
+    /// The character set that the session's `LANG` names, if any.
+    pub charset: Option<String>,
+    /// When this was written down.
+    pub now: Timestamp,
+    /// How much of each text to keep at either end, in bytes.
+    pub keep: usize,
+}
+
+/// A run's report without the texts of its commands.
+#[derive(Clone, Debug)]
+pub struct ReportDraft {
+    /// The record, with no commands, artifacts or board in it.
+    pub report: RunReport,
+    /// The commands of each task, in the order of `report.tasks`.
+    pub commands: Vec<Vec<CommandStory>>,
+    /// Each task's `artifacts` globs.
+    pub artifacts: Vec<Vec<String>>,
+    /// The workspace's root, which the globs are relative to.
+    pub root: PathBuf,
+}

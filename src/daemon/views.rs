@@ -1,0 +1,208 @@
+//! What `status`, `run ls` and reports show of what the desk knows.
+
+use super::desk::Desk;
+use super::runs::Run;
+use super::sessions::REPORT_KEEP;
+use super::story::ReportDraft;
+use crate::control::{RunLine, SessionLine, TaskLine, Waiting};
+use crate::domain::board::BoardView;
+use crate::domain::ids::RunId;
+use crate::domain::outcome::{TaskCause, TaskReason, TaskState};
+use crate::domain::result::SCHEMA_VERSION;
+use crate::domain::time::Timestamp;
+use crate::report::record::{Escalation, RunReport, TaskReport};
+use crate::scheduler::WaitsOn;
+
+impl Desk {
+    /// All runs, newest first.
+    pub(super) fn run_lines(&self, _now: Timestamp) -> Vec<RunLine> {
+        let mut lines: Vec<RunLine> = self.past.clone();
+        lines.extend(self.runs.values().filter(|run| !run.is_told()).map(|run| RunLine {
+            run_id: run.id.clone(),
+            outcome: None,
+            exit_code: None,
+            started_at: run.started_at,
+            counts: run.schedule.counts(),
+        }));
+        lines.sort_by_key(|line| std::cmp::Reverse(line.started_at));
+        lines
+    }
+
+    /// Tasks of the runs that go on, but for those that are settled.
+    pub(super) fn task_lines(&self) -> Vec<TaskLine> {
+        let mut lines = Vec::new();
+        for run in self.runs.values() {
+            for &task in run.schedule.members() {
+                let Some(view) = run.schedule.task(task) else { continue };
+                if !view.state.is_terminal() {
+                    lines.push(TaskLine {
+                        task_id: run.label(task),
+                        state: view.state,
+                        agent: view.agent.map(|agent| run.plan.agents[agent].name.clone()),
+                        attempt: view.attempts,
+                        since: view.since,
+                    });
+                }
+            }
+        }
+        lines
+    }
+
+    /// Open sessions.
+    pub(super) fn session_lines(&self) -> Vec<SessionLine> {
+        let mut lines: Vec<SessionLine> =
+            self.sessions.values().map(super::sessions::Session::line).collect();
+        lines.sort_by(|a, b| a.session_id.cmp(&b.session_id));
+        lines
+    }
+
+    /// Everything that waits, and on what.
+    pub(super) fn waiting(&self) -> Vec<Waiting> {
+        let mut lines = Vec::new();
+        for run in self.runs.values() {
+            lines.extend(run.schedule.waiting().map(|wait| Waiting {
+                what: run.label(wait.task),
+                on: words_of(run, wait.task, &wait.on),
+                since: wait.since,
+                deadline: wait.deadline,
+            }));
+        }
+        for session in self.sessions.values().filter(|session| !session.is_attempts()) {
+            for record in &session.commands {
+                if let (Some(awaiting), Some((started, _)), None) =
+                    (&record.awaiting, record.started, &record.end)
+                {
+                    lines.push(Waiting {
+                        what: session.id.to_string(),
+                        on: format!("input: {}", awaiting.prompt),
+                        since: started,
+                        deadline: None,
+                    });
+                }
+            }
+        }
+        lines
+    }
+
+    /// The report of a run that has not been written down yet, without texts.
+    pub(super) fn report_draft(&self, run: &RunId, now: Timestamp) -> Option<ReportDraft> {
+        self.runs.get(run).map(|run| self.draft(run, now))
+    }
+
+    pub(super) fn draft(&self, run: &Run, now: Timestamp) -> ReportDraft {
+        let members = run.schedule.members();
+        let (outcome, exit_code) = run.ended.map_or((None, None), |(o, code)| (Some(o), Some(code)));
+        let report = RunReport {
+            schema_version: SCHEMA_VERSION,
+            run_id: run.id.clone(),
+            workspace_id: self.workspace.clone(),
+            outcome,
+            exit_code,
+            started_at: run.started_at,
+            duration_ms: now.ms_since(run.started_at),
+            counts: run.schedule.counts(),
+            tasks: members.iter().map(|task| self.task_report(run, *task, now)).collect(),
+            board: BoardView::of(self.workspace.clone(), Vec::new()),
+            escalations: members.iter().filter_map(|task| escalation(run, *task)).collect(),
+        };
+        let commands = members.iter().map(|task| self.task_stories(run, *task, now)).collect();
+        let artifacts =
+            members.iter().map(|task| run.plan.tasks[*task].artifacts.clone()).collect();
+        ReportDraft { report, commands, artifacts, root: self.folders.root.clone() }
+    }
+
+    fn task_report(&self, run: &Run, task: usize, now: Timestamp) -> TaskReport {
+        let spec = &run.plan.tasks[task];
+        let view = run.schedule.task(task);
+        let ran = view.and_then(|view| {
+            let started = view.started_at?;
+            Some((started, view.ended_at.unwrap_or(now).ms_since(started)))
+        });
+        TaskReport {
+            id: spec.id.clone(),
+            state: view.map_or(TaskState::Blocked, |view| view.state),
+            agent: view.and_then(|view| view.agent).map(|agent| run.plan.agents[agent].name.clone()),
+            needs: spec.needs.clone(),
+            attempts: view.map_or(0, |view| view.attempts),
+            conflicts: view.map_or(0, |view| view.conflicts),
+            session_id: run.tasks[task].session.clone(),
+            started_at: ran.map(|(started, _)| started),
+            duration_ms: ran.map_or(0, |(_, took)| took),
+            reason: view.and_then(|view| view.reason).cloned(),
+            class: view.and_then(|view| view.class).map(str::to_owned),
+            waited_on: spec.after.iter().map(|edge| run.plan.tasks[edge.task].id.clone()).collect(),
+            commands: Vec::new(),
+            backoffs: Vec::new(),
+            published: Vec::new(),
+            artifacts: Vec::new(),
+        }
+    }
+
+    fn task_stories(
+        &self,
+        run: &Run,
+        task: usize,
+        now: Timestamp,
+    ) -> Vec<super::story::CommandStory> {
+        let record = &run.tasks[task];
+        let open = record.session.as_ref().and_then(|id| self.sessions.get(id));
+        open.map_or_else(|| record.stories.clone(), |session| session.stories(now, REPORT_KEEP))
+    }
+}
+
+fn escalation(run: &Run, task: usize) -> Option<Escalation> {
+    let view = run.schedule.task(task)?;
+    if view.state != TaskState::Escalated {
+        return None;
+    }
+    let (cause, story) = match view.reason? {
+        TaskReason::Task(TaskCause::Input { prompt, secret }) => (
+            "input",
+            format!(
+                "attempt {} waited for {}: {prompt}",
+                view.attempts,
+                if *secret { "a secret" } else { "input" }
+            ),
+        ),
+        TaskReason::Task(TaskCause::Verify { code }) => (
+            "verify",
+            format!(
+                "attempt {} ended well, but its verify script failed{}",
+                view.attempts,
+                code.map(|code| format!(" with status {code}")).unwrap_or_default()
+            ),
+        ),
+        other => ("other", crate::report::words::words(other)),
+    };
+    Some(Escalation {
+        id: format!("{}.{}", run.label(task), view.attempts),
+        task: run.plan.tasks[task].id.clone(),
+        cause: cause.to_owned(),
+        to: "person".to_owned(),
+        story,
+        answer: None,
+    })
+}
+
+fn words_of(run: &Run, task: usize, on: &WaitsOn) -> String {
+    let spec = &run.plan.tasks[task];
+    match on {
+        WaitsOn::Tasks(tasks) => {
+            let names: Vec<&str> =
+                tasks.iter().map(|task| run.plan.tasks[*task].id.as_str()).collect();
+            format!("task {}", names.join(", "))
+        }
+        WaitsOn::Agent if spec.needs.is_empty() => "an agent with room".to_owned(),
+        WaitsOn::Agent => {
+            let tags: Vec<&str> = spec.needs.iter().map(crate::domain::ids::Tag::as_str).collect();
+            format!("an agent with room that carries {}", tags.join(", "))
+        }
+        WaitsOn::Slot => "its turn (--jobs)".to_owned(),
+        WaitsOn::NextTry => "its next try".to_owned(),
+        WaitsOn::Input => {
+            let prompt = run.tasks[task].prompt.clone().unwrap_or_default();
+            format!("input: {prompt}")
+        }
+        WaitsOn::Decision(cause) => format!("a decision: {}", cause.as_str()),
+    }
+}

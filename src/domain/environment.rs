@@ -303,3 +303,6 @@ fn has_password(value: &str) -> bool {
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
 }
+
+#[cfg(test)]
+mod tests;

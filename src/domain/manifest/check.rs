@@ -124,9 +124,14 @@ fn read_manifest(
         }
     }
     let drafts = read_tasks(tasks, &defaults, &mut reader, &mut findings);
-    if drafts.is_empty() && !tree.contains_key("task") {
+    let empty = match tree.get("task").map(|item| item.get_ref().as_array()) {
+        None => true,
+        Some(array) => array.is_some_and(|array| array.is_empty()),
+    };
+    if empty {
+        let span = tasks.map_or(0..0, |item| item.span());
         let hint = "add one: [[task]], id = \"hello\", run = \"echo hello\"".to_owned();
-        findings.absent(0..0, "the manifest has no tasks", hint);
+        findings.absent(span, "the manifest has no tasks", hint);
     }
     if let Some(agents) = agents {
         let mut carriers = Carriers::of(&agents.agents);

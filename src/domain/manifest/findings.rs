@@ -1,6 +1,6 @@
 //! Problems while they are being collected, and as they are told.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::ops::Range;
 
@@ -162,15 +162,31 @@ impl<'t> Findings<'t> {
         problems
     }
 
-    /// One thing is said of a line that is no TOML; in such a file, nothing of what is missing.
+    /// One thing is said of a line that is no TOML; in such a file, nothing of what is missing; and
+    /// below a broken header nothing of the keys, which the parser gave to another table.
     fn drop_consequences(&mut self) {
-        let mut broken_lines = BTreeSet::new();
         let text = self.text;
+        let line = |finding: &Finding| text.line(finding.span.start);
+        let mut broken = BTreeSet::new();
         self.list.sort_by_key(|finding| (finding.standing, finding.span.start));
+        self.list.retain(|it| it.standing != Standing::Syntax || broken.insert(line(it)));
+        if broken.is_empty() {
+            return;
+        }
+        // Each broken header with the line of the next header.
+        let orphaned: BTreeMap<usize, usize> = broken
+            .iter()
+            .filter(|broken| text.is_header(**broken))
+            .map(|broken| (*broken, text.next_header(*broken)))
+            .collect();
         self.list.retain(|finding| match finding.standing {
-            Standing::Syntax => broken_lines.insert(text.line(finding.span.start)),
-            Standing::Plain => !broken_lines.contains(&text.line(finding.span.start)),
-            Standing::Absence => broken_lines.is_empty(),
+            Standing::Syntax => true,
+            Standing::Plain => {
+                let line = line(finding);
+                let above = orphaned.range(..line).next_back();
+                !broken.contains(&line) && above.is_none_or(|(_, next)| *next <= line)
+            }
+            Standing::Absence => false,
         });
     }
 }

@@ -78,9 +78,12 @@ fn from_least(path: &[(usize, usize)]) -> Vec<usize> {
 mod tests {
     use super::*;
 
+    /// Edges, and the cycles in them.
+    type Case = (&'static [&'static [usize]], &'static [&'static [usize]]);
+
     #[test]
     fn each_cycle_once_from_its_least_node() {
-        let table: &[(&[&[usize]], &[&[usize]])] = &[
+        let table: &[Case] = &[
             (&[], &[]),
             (&[&[1], &[2], &[]], &[]),
             (&[&[1], &[2], &[0]], &[&[0, 1, 2]]),

@@ -76,6 +76,20 @@ impl<'a> Text<'a> {
         self.lines[self.line(offset).saturating_sub(1)]
     }
 
+    /// True when a line, counted from 1, looks like the header of a table.
+    pub(super) fn is_header(&self, line: usize) -> bool {
+        let start = line.checked_sub(1).and_then(|index| self.lines.get(index));
+        start.is_some_and(|start| {
+            self.content[*start..].trim_start_matches([' ', '\t']).starts_with('[')
+        })
+    }
+
+    /// The line of the first header below `line`; past the end when there is none.
+    pub(super) fn next_header(&self, line: usize) -> usize {
+        let end = self.lines.len() + 1;
+        (line + 1..end).find(|below| self.is_header(*below)).unwrap_or(end)
+    }
+
     /// What stands at `span`, on one line and short.
     pub(super) fn excerpt(&self, span: &Range<usize>) -> String {
         let start = self.content.floor_char_boundary(span.start);

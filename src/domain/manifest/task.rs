@@ -127,33 +127,33 @@ impl Draft {
     /// What the task does not say is as `defaults` says; `env` is both, the task's over the other.
     #[must_use]
     pub(super) fn or(mut self, defaults: &Self) -> Self {
-        fn fill<T: Clone>(own: &mut Option<T>, default: &Option<T>) {
+        fn fill<T: Clone>(own: &mut Option<T>, default: Option<&T>) {
             if own.is_none() {
-                own.clone_from(default);
+                *own = default.cloned();
             }
         }
-        fill(&mut self.needs, &defaults.needs);
-        fill(&mut self.after, &defaults.after);
+        fill(&mut self.needs, defaults.needs.as_ref());
+        fill(&mut self.after, defaults.after.as_ref());
         if self.work.given.is_empty() {
             self.work.clone_from(&defaults.work);
         }
-        fill(&mut self.cwd, &defaults.cwd);
+        fill(&mut self.cwd, defaults.cwd.as_ref());
         for (name, value) in &defaults.env {
             self.env.entry(name.clone()).or_insert_with(|| value.clone());
         }
-        fill(&mut self.env_pass, &defaults.env_pass);
-        fill(&mut self.ports, &defaults.ports);
-        fill(&mut self.priority, &defaults.priority);
-        fill(&mut self.class, &defaults.class);
-        fill(&mut self.timeout, &defaults.timeout);
-        fill(&mut self.hard_timeout, &defaults.hard_timeout);
-        fill(&mut self.input_timeout, &defaults.input_timeout);
-        fill(&mut self.retries, &defaults.retries);
-        fill(&mut self.on_input, &defaults.on_input);
-        fill(&mut self.stop_on, &defaults.stop_on);
-        fill(&mut self.service, &defaults.service);
-        fill(&mut self.verify, &defaults.verify);
-        fill(&mut self.artifacts, &defaults.artifacts);
+        fill(&mut self.env_pass, defaults.env_pass.as_ref());
+        fill(&mut self.ports, defaults.ports.as_ref());
+        fill(&mut self.priority, defaults.priority.as_ref());
+        fill(&mut self.class, defaults.class.as_ref());
+        fill(&mut self.timeout, defaults.timeout.as_ref());
+        fill(&mut self.hard_timeout, defaults.hard_timeout.as_ref());
+        fill(&mut self.input_timeout, defaults.input_timeout.as_ref());
+        fill(&mut self.retries, defaults.retries.as_ref());
+        fill(&mut self.on_input, defaults.on_input.as_ref());
+        fill(&mut self.stop_on, defaults.stop_on.as_ref());
+        fill(&mut self.service, defaults.service.as_ref());
+        fill(&mut self.verify, defaults.verify.as_ref());
+        fill(&mut self.artifacts, defaults.artifacts.as_ref());
         self
     }
 }

@@ -70,7 +70,8 @@ impl Filler<'_, '_, '_> {
             filled.push_str(before);
             let Some((inner, after)) = from.split_once(CLOSE) else {
                 let hint = "write ${{NAME}}".to_owned();
-                self.refuse(OPEN, span, "`${{` has no `}}` after it".to_owned(), hint);
+                let written = format!("{OPEN}{from}");
+                self.refuse(&written, span, "`${{` has no `}}` after it".to_owned(), hint);
                 filled.push_str(OPEN);
                 rest = from;
                 break;

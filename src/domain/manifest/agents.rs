@@ -7,7 +7,7 @@ use toml::de::DeTable;
 
 use super::findings::Findings;
 use super::keys::{AGENT, AGENT_DEFAULTS, AGENTS};
-use super::read::{entries, env, env_pass, list, name, names, number, table};
+use super::read::{entries, env, env_pass, list, name, number, table, tags};
 use super::shape::Shape;
 use super::syntax::{Item, parse};
 use super::words::shown;
@@ -128,7 +128,7 @@ fn agent(
                 );
             }
             "tags" => {
-                let tags = names(key, item, findings);
+                let tags = tags(key, item, findings);
                 agent.tags = tags.into_iter().map(|tag| Tag::new(tag.value)).collect();
             }
             "capacity" => {

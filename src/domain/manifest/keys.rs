@@ -53,7 +53,7 @@ pub(super) const WORKSPACE: &[Key] = &[
     key("id", Name, "The workspace's name; the folder's, if not given."),
     key("root", Text, "The folder, relative to the manifest."),
     later("shared", Globs, "Files that may be written by several tasks at once."),
-    later("caches", Names, "Package caches that every sandbox may write: npm, pip, cargo …"),
+    later("caches", Tags, "Package caches that every sandbox may write: npm, pip, cargo …"),
     later("orchestrator", Name, "The agent that answers escalations."),
     later("budget", Any, "What the run may spend."),
 ];
@@ -61,7 +61,7 @@ pub(super) const WORKSPACE: &[Key] = &[
 /// `[[task]]`, and `[defaults]` but for `id`.
 pub(super) const TASK: &[Key] = &[
     key("id", Name, "The task's name, unique in the manifest."),
-    key("needs", Names, "Tags; an agent has to carry all of them."),
+    key("needs", Tags, "Tags; an agent has to carry all of them."),
     key("after", Dependencies, "Tasks that have to end first, and how (success, if not said)."),
     key(
         "run",
@@ -163,7 +163,7 @@ pub(super) const POLICY: &[Key] = &[
 /// `[[agent]]`.
 pub(super) const AGENT: &[Key] = &[
     key("name", Name, "The agent's name, unique in the file."),
-    key("tags", Names, "What it can do."),
+    key("tags", Tags, "What it can do."),
     only(
         "adapter",
         Word(&["shell", "cli", "acp"]),

@@ -11,7 +11,7 @@ use super::findings::Findings;
 use super::keys::{Key, POLICY, SHARD, SYNONYMS, Support, TABLES};
 use super::shape::{Shape, noun_of};
 use super::syntax::Item;
-use super::words::{listed, name_fault, shown, variable_fault};
+use super::words::{listed, name_fault, shown, tag_fault, variable_fault};
 use crate::domain::time::parse_duration_ms;
 
 /// A value that has been read, and where it stands.
@@ -111,7 +111,7 @@ fn is_supported(
 fn look_inside(key: &Key, item: &Item<'_>, findings: &mut Findings<'_>) {
     match key.shape {
         Shape::Name => drop(name(key.name, item, findings)),
-        Shape::Names => drop(names(key.name, item, findings)),
+        Shape::Tags => drop(tags(key.name, item, findings)),
         Shape::Globs => drop(globs(key.name, item, findings)),
         Shape::Texts => {
             for item in list(key.name, key.shape, item, findings) {
@@ -170,16 +170,24 @@ pub(super) fn filled(
 
 /// A name.
 pub(super) fn name(what: &str, item: &Item<'_>, findings: &mut Findings<'_>) -> Option<At<String>> {
-    let name = text(what, item, findings)?;
-    if let Some(fault) = name_fault(&name.value) {
-        let message = match name.value.as_str() {
-            "" => format!("`{what}` is empty"),
-            value => format!("`{what}`: `{}` {fault}", shown(value)),
-        };
-        findings.wrong(name.span, message);
-        return None;
-    }
-    Some(name)
+    sound(what, name_fault, item, findings)
+}
+
+/// A string that `fault` has nothing to say against.
+fn sound(
+    what: &str,
+    fault: fn(&str) -> Option<&'static str>,
+    item: &Item<'_>,
+    findings: &mut Findings<'_>,
+) -> Option<At<String>> {
+    let text = text(what, item, findings)?;
+    let Some(fault) = fault(&text.value) else { return Some(text) };
+    let message = match text.value.as_str() {
+        "" => format!("`{what}` {fault}"),
+        value => format!("`{what}`: `{}` {fault}", shown(value)),
+    };
+    findings.wrong(text.span, message);
+    None
 }
 
 /// One of `words`.
@@ -258,18 +266,18 @@ pub(super) fn table<'t, 'i>(
     item.get_ref().as_table()
 }
 
-/// A list of names, each once.
-pub(super) fn names(what: &str, item: &Item<'_>, findings: &mut Findings<'_>) -> Vec<At<String>> {
-    let mut names: Vec<At<String>> = Vec::new();
+/// A list of tags, each once.
+pub(super) fn tags(what: &str, item: &Item<'_>, findings: &mut Findings<'_>) -> Vec<At<String>> {
+    let mut tags = Vec::new();
     let mut known = HashSet::new();
-    for item in list(what, Shape::Names, item, findings) {
-        if let Some(name) = name(what, item, findings)
+    for item in list(what, Shape::Tags, item, findings) {
+        if let Some(tag) = sound(what, tag_fault, item, findings)
             && known.insert(item.get_ref().as_str())
         {
-            names.push(name);
+            tags.push(tag);
         }
     }
-    names
+    tags
 }
 
 /// A list of globs, relative to the root and inside it.

@@ -77,6 +77,7 @@ fn described(mut schema: Value, keys: &[Key], name: &str) -> Value {
 fn shape(shape: Shape) -> Value {
     let variable = "^[A-Za-z_][A-Za-z0-9_]*$";
     let name = json!({ "type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[^/]+$" });
+    let tag = json!({ "type": "string", "minLength": 1, "maxLength": 128 });
     let glob = json!({ "type": "string", "minLength": 1 });
     match shape {
         Shape::Name => name,
@@ -88,7 +89,7 @@ fn shape(shape: Shape) -> Value {
             json!({ "type": "integer", "minimum": least, "maximum": most })
         }
         Shape::Flag => json!({ "type": "boolean" }),
-        Shape::Names => json!({ "type": "array", "items": name }),
+        Shape::Tags => json!({ "type": "array", "items": tag }),
         Shape::Globs => json!({ "type": "array", "items": glob }),
         Shape::Variables => {
             json!({ "type": "array", "items": { "type": "string", "pattern": variable } })

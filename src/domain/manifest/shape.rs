@@ -18,8 +18,8 @@ pub(super) enum Shape {
     Number(i64, i64),
     /// `true` or `false`.
     Flag,
-    /// A list of names.
-    Names,
+    /// A list of tags: like names, but a `/` is allowed.
+    Tags,
     /// A list of globs.
     Globs,
     /// A list of names of environment variables.
@@ -59,7 +59,7 @@ impl Shape {
             Self::Name | Self::Text | Self::Word(_) | Self::Duration => value.is_str(),
             Self::Number(..) => value.is_integer(),
             Self::Flag => value.is_bool(),
-            Self::Names
+            Self::Tags
             | Self::Globs
             | Self::Variables
             | Self::Texts
@@ -84,7 +84,7 @@ impl Shape {
             Self::Duration => "a duration",
             Self::Number(..) => "a whole number",
             Self::Flag => "`true` or `false`",
-            Self::Names | Self::Globs | Self::Variables | Self::Texts => "a list of strings",
+            Self::Tags | Self::Globs | Self::Variables | Self::Texts => "a list of strings",
             Self::Env => "a table of strings",
             Self::Script => "a string or a list of strings",
             Self::Ports => "a table of port numbers",
@@ -104,7 +104,7 @@ impl Shape {
     pub(super) fn example(self) -> Option<&'static str> {
         match self {
             Self::Duration => Some("write it with its unit, as in \"30s\""),
-            Self::Names | Self::Globs | Self::Variables | Self::Texts => {
+            Self::Tags | Self::Globs | Self::Variables | Self::Texts => {
                 Some("write it as a list, as in [\"one\", \"two\"]")
             }
             Self::Dependencies => Some("write it as a list, as in [\"build\"]"),

@@ -94,10 +94,12 @@ impl<'a> Text<'a> {
     pub(super) fn excerpt(&self, span: &Range<usize>) -> String {
         let start = self.content.floor_char_boundary(span.start);
         let end = self.content.floor_char_boundary(span.end).max(start);
-        let text = self.content[start..end].trim_matches(['\r', '\n']);
-        match text.split_once('\n') {
+        // A line may be as long as the file: no more of it is looked at than can be shown.
+        let text = &self.content[start..end];
+        let head = text[..text.floor_char_boundary(400)].trim_matches(['\r', '\n']);
+        match head.split_once('\n') {
             Some((first, _)) => shown(&format!("{first} …")),
-            None => shown(text),
+            None => shown(head),
         }
     }
 }

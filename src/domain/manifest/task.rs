@@ -9,7 +9,7 @@ use toml::de::DeTable;
 use super::answers::{Patterns, ReadyWhen};
 use super::findings::Findings;
 use super::keys::{DEPENDENCY, TASK};
-use super::read::{At, duration, entries, env, env_pass, filled, globs, list, name, names, word};
+use super::read::{At, duration, entries, env, env_pass, filled, globs, list, name, tags, word};
 use super::read::{number, table};
 use super::shape::{Shape, noun_of};
 use super::syntax::Item;
@@ -96,7 +96,7 @@ impl<'a> Reader<'a> {
     ) {
         match key {
             "id" => draft.id = name(key, item, findings),
-            "needs" => draft.needs = Some(names(key, item, findings)),
+            "needs" => draft.needs = Some(tags(key, item, findings)),
             "after" => draft.after = Some(after(item, findings)),
             "run" => draft.work.run = run(item, findings),
             "cwd" => draft.cwd = filled(key, item, findings).map(|cwd| cwd.value.into()),

@@ -91,25 +91,28 @@ impl Speller {
     }
 }
 
-/// What is wrong with a name: of a task, an agent, a workspace, a tag.
-pub(super) fn name_fault(name: &str) -> Option<&'static str> {
-    const NAME_BYTES_MAX: usize = 128;
-    if name.is_empty() {
+/// What is wrong with a tag.
+pub(super) fn tag_fault(tag: &str) -> Option<&'static str> {
+    const BYTES_MAX: usize = 128;
+    if tag.is_empty() {
         return Some("is empty");
     }
-    if name.len() > NAME_BYTES_MAX {
+    if tag.len() > BYTES_MAX {
         return Some("is longer than 128 bytes");
     }
-    if name.contains('/') {
-        return Some("has a `/` in it");
-    }
-    if name.chars().any(char::is_control) {
+    if tag.chars().any(char::is_control) {
         return Some("has a control character in it");
     }
-    if name.trim() != name {
+    if tag.trim() != tag {
         return Some("begins or ends with a space");
     }
     None
+}
+
+/// What is wrong with a name, of a task, an agent or a workspace: as a tag, and without the `/`
+/// that stands between a run and its task.
+pub(super) fn name_fault(name: &str) -> Option<&'static str> {
+    tag_fault(name).or_else(|| name.contains('/').then_some("has a `/` in it"))
 }
 
 /// What is wrong with the name of an environment variable.

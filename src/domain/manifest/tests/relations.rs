@@ -97,16 +97,18 @@ name = 'back'
 tags = ['rust', 'sql']
 [[agent]]
 name = 'all'
-tags = ['rust', 'node']
+tags = ['rust', 'node', 'os/linux']
 ";
     let table = [
         ("needs = ['rust', 'sql']", None),
         ("needs = []", None),
+        ("needs = ['os/linux', 'node']", None),
+        ("needs = ['a\tb']", Some("4:10: `needs`: `a\\tb` has a control character in it")),
         ("needs = ['rsut']", Some("4:10: no agent carries the tag `rsut` | did you mean `rust`?")),
         (
             "needs = ['gpu']",
             Some(
-                "4:10: no agent carries the tag `gpu` | carried are `browser`, `node`, `rust` and `sql`",
+                "4:10: no agent carries the tag `gpu` | carried are `browser`, `node`, `os/linux`, `rust` and `sql`",
             ),
         ),
         (

@@ -276,7 +276,7 @@ fn example(key: &keys::Key) -> String {
         (Shape::Globs | Shape::Texts, _) => "['x']".to_owned(),
         (Shape::Service, _) => "{ ready = 'log:x' }".to_owned(),
         (
-            Shape::Names
+            Shape::Tags
             | Shape::Variables
             | Shape::Dependencies
             | Shape::OnInput

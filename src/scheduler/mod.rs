@@ -1,3 +1,35 @@
 //! One run as a machine.
+//!
+//! `Schedule` is a whole run: it is told what happened (`event::Event`) and at what time, and
+//! answers with what is to be done (`event::Effect`). `attempt::Attempt` is one try of one task in
+//! its session. Neither knows a clock, a process or a file; the same events at the same times
+//! always give the same effects, which is how a run is rebuilt from the journal.
+//!
+//! ```text
+//!   events ──► Schedule::step ──► Start, End, Moved, RunEnded
+//!                 ▲                   │
+//!                 │ AttemptEnded …    ▼ Begin, End
+//!              Attempt::step ◄── facts of the session
+//!                 └─────► OpenSession, RunCommand, EndCommand, CloseSession, Done
+//! ```
 
+pub mod attempt;
+mod dispatch;
+mod ending;
 pub mod event;
+mod graph;
+mod pool;
+mod retry;
+mod run;
+mod settle;
+mod task;
+mod verdict;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+pub use ending::exit_code;
+pub use run::Schedule;
+pub use task::EscalationCause;
+pub use view::{CLASS_ENVIRONMENT, CLASS_FLAKY, TaskView, Wait, WaitsOn};

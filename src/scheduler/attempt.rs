@@ -1,0 +1,400 @@
+//! One attempt of a task as a machine: a session of its own, the commands of `run` one after the
+//! other, then `verify`, and an end that is told only when the session's tree is gone.
+//!
+//! ```text
+//!   Begin ─► opening ─► running n ─► running n+1 ─► … ─► closing ─► over
+//!               │           │ End: ending n ───────────────▲
+//!               └───────────┴──────────────────────────────┘
+//! ```
+//!
+//! Every phase has a deadline or a holder that keeps one: a session that does not open in time is
+//! closed, a command that does not end when told to has its session closed, and a session that
+//! does not close is killed from outside (`Effect::KillSession`).
+
+use crate::domain::event::AttemptEnd;
+use crate::domain::outcome::{Reason, TaskCause, TaskReason};
+use crate::domain::plan::TaskSpec;
+use crate::domain::result::Child;
+use crate::domain::time::Timestamp;
+
+use super::event::EndWhy;
+use super::verdict;
+
+pub use super::verdict::CommandEnded;
+
+/// How long a session may take to open.
+const OPENING_MS: u64 = 30_000;
+/// How long a command may take to end. Its holder needs 3.5 s: INT, TERM, KILL, the shell's reply.
+const ENDING_MS: u64 = 15_000;
+/// How long a session may take to close. Its holder says so within 15 s, with the survivors.
+const CLOSING_MS: u64 = 20_000;
+
+/// What an attempt hears.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// It may begin.
+    Begin,
+    /// The session is open.
+    Opened,
+    /// The session could not be opened, and is over.
+    OpenFailed {
+        /// What happened, and where.
+        message: String,
+    },
+    /// A command waits for input that no rule answered.
+    Awaiting {
+        /// What the terminal asks.
+        prompt: String,
+        /// True when the terminal's echo is off.
+        secret: bool,
+    },
+    /// It waits no longer.
+    Resumed,
+    /// The service is ready.
+    ServiceReady,
+    /// A command ended and what was to end with it is gone.
+    Ended(CommandEnded),
+    /// Somebody above wants it to end.
+    End(EndWhy),
+    /// The session is over; only these of its tree are left.
+    Closed {
+        /// Processes that nobody here may end.
+        survivors: Vec<Child>,
+    },
+    /// The session's holder is gone, and what it left behind has been ended.
+    Lost {
+        /// Processes that nobody here may end.
+        survivors: Vec<Child>,
+    },
+    /// Time has passed: `Attempt::deadline` has come.
+    Tick,
+}
+
+/// What an attempt asks for, in order.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub enum Effect {
+    /// Open a fresh session; answered by `Opened` or `OpenFailed`.
+    OpenSession,
+    /// Run a command in it; answered by `Ended`.
+    RunCommand {
+        /// Counts through `run`; `verify` comes after its last.
+        index: usize,
+        /// What it is to the task.
+        role: Role,
+    },
+    /// End the command's tree; answered by `Ended`.
+    EndCommand {
+        /// Which.
+        index: usize,
+        /// What its result is to say.
+        reason: Reason,
+    },
+    /// End everything in the session; answered by `Closed`. The session may be over already.
+    CloseSession,
+    /// Its holder does not answer: end it and all that it leaves behind; answered by `Lost`.
+    KillSession,
+    /// For the run: a command waits for input.
+    InputAwaited,
+    /// For the run: it goes on.
+    InputAnswered,
+    /// For the run: the service is ready.
+    ServiceReady,
+    /// For the run: the attempt is over and its tree gone. Nothing follows.
+    Done {
+        /// How it ended.
+        end: AttemptEnd,
+        /// Processes that nobody here may end.
+        survivors: Vec<Child>,
+    },
+}
+
+/// What a command is to its task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// An entry of `run` that has to complete.
+    Step,
+    /// The last entry of `run` of a service.
+    Service,
+    /// The `verify` script.
+    Verify,
+}
+
+/// One attempt of a task.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    /// How many entries `run` has.
+    steps: usize,
+    service: bool,
+    verify: bool,
+    phase: Phase,
+    /// When the present phase has taken too long.
+    deadline: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug)]
+enum Phase {
+    Waiting,
+    Opening,
+    Running(Command),
+    /// The command was told to end.
+    Ending {
+        command: Command,
+        why: EndWhy,
+    },
+    /// The session was told to close.
+    Closing {
+        end: AttemptEnd,
+    },
+    Over,
+}
+
+/// The command that runs.
+#[derive(Clone, Debug)]
+struct Command {
+    index: usize,
+    role: Role,
+    /// A service that is ready.
+    ready: bool,
+    /// What it asks for, while it waits.
+    question: Option<Question>,
+}
+
+#[derive(Clone, Debug)]
+struct Question {
+    prompt: String,
+    secret: bool,
+}
+
+impl Attempt {
+    /// An attempt of the task, waiting for `Event::Begin`. The `verify` of a service is not run:
+    /// its session is busy with the service from then on.
+    pub fn new(task: &TaskSpec) -> Self {
+        let service = task.service.is_some();
+        Self {
+            steps: task.run.len(),
+            service,
+            verify: task.verify.is_some() && !service,
+            phase: Phase::Waiting,
+            deadline: None,
+        }
+    }
+
+    /// When `Event::Tick` is to be sent at the latest.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        self.deadline
+    }
+
+    /// True once `Effect::Done` has been said.
+    pub fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Over)
+    }
+
+    /// Hears one event and says what is to be done, in order.
+    pub fn step(&mut self, event: Event, now: Timestamp) -> Vec<Effect> {
+        match event {
+            Event::Begin => self.begin(now),
+            Event::Opened => self.opened(now),
+            Event::OpenFailed { message } => {
+                self.session_over(vec![], Reason::StartFailed { message })
+            }
+            Event::Awaiting { prompt, secret } => self.awaiting(Question { prompt, secret }),
+            Event::Resumed => self.resumed(),
+            Event::ServiceReady => self.service_ready(),
+            Event::Ended(ended) => self.ended(&ended, now),
+            Event::End(why) => self.end(why, now),
+            Event::Closed { survivors } => self.session_over(survivors, Reason::SessionClosed),
+            Event::Lost { survivors } => self.session_over(survivors, Reason::Lost),
+            Event::Tick => self.tick(now),
+        }
+    }
+
+    fn begin(&mut self, now: Timestamp) -> Vec<Effect> {
+        if !matches!(self.phase, Phase::Waiting) {
+            return vec![];
+        }
+        self.phase = Phase::Opening;
+        self.deadline = Some(now.plus_ms(OPENING_MS));
+        vec![Effect::OpenSession]
+    }
+
+    fn opened(&mut self, now: Timestamp) -> Vec<Effect> {
+        match self.phase {
+            Phase::Opening => self.run_from(0, now),
+            _ => vec![],
+        }
+    }
+
+    /// Runs the command at `index`, or closes the session when there is none.
+    fn run_from(&mut self, index: usize, now: Timestamp) -> Vec<Effect> {
+        let Some(role) = self.role(index) else { return self.close(AttemptEnd::Succeeded, now) };
+        self.deadline = None;
+        self.phase = Phase::Running(Command { index, role, ready: false, question: None });
+        vec![Effect::RunCommand { index, role }]
+    }
+
+    fn role(&self, index: usize) -> Option<Role> {
+        if index + 1 == self.steps && self.service {
+            Some(Role::Service)
+        } else if index < self.steps {
+            Some(Role::Step)
+        } else if index == self.steps && self.verify {
+            Some(Role::Verify)
+        } else {
+            None
+        }
+    }
+
+    fn awaiting(&mut self, question: Question) -> Vec<Effect> {
+        let Phase::Running(command) = &mut self.phase else { return vec![] };
+        command.question = Some(question);
+        vec![Effect::InputAwaited]
+    }
+
+    fn resumed(&mut self) -> Vec<Effect> {
+        let Phase::Running(command) = &mut self.phase else { return vec![] };
+        answered(command)
+    }
+
+    fn service_ready(&mut self) -> Vec<Effect> {
+        match &mut self.phase {
+            Phase::Running(command) if command.role == Role::Service && !command.ready => {
+                command.ready = true;
+                vec![Effect::ServiceReady]
+            }
+            _ => vec![],
+        }
+    }
+
+    fn ended(&mut self, ended: &CommandEnded, now: Timestamp) -> Vec<Effect> {
+        let (mut command, why) = match &self.phase {
+            Phase::Running(command) => (command.clone(), None),
+            Phase::Ending { command, why } => (command.clone(), Some(*why)),
+            _ => return vec![],
+        };
+        if command.index != ended.index {
+            return vec![];
+        }
+        let next = command.index + 1;
+        let goes_on = ended.completed() && command.role != Role::Service;
+        let is_last = self.role(next).is_none();
+        // It completed before our wish reached it: an attempt that has nothing left to do has
+        // succeeded, and an answer that crossed our giving up lets it go on.
+        if goes_on && (is_last || matches!(why, None | Some(EndWhy::Unanswered))) {
+            if !is_last && ended.session_ended {
+                return self.close(verdict::of_step(Reason::ShellEnded), now);
+            }
+            let mut effects = if is_last { vec![] } else { answered(&mut command) };
+            effects.extend(self.run_from(next, now));
+            return effects;
+        }
+        let end = match why {
+            // An answer crossed our giving up, and the command then failed by itself.
+            Some(EndWhy::Unanswered) if ended.has_own_status() => {
+                verdict::of(ended, command.role, command.ready)
+            }
+            Some(why) => ended_for(why, &command),
+            None => verdict::of(ended, command.role, command.ready),
+        };
+        self.close(end, now)
+    }
+
+    fn end(&mut self, why: EndWhy, now: Timestamp) -> Vec<Effect> {
+        match &mut self.phase {
+            Phase::Waiting => self.over(AttemptEnd::Cancelled, vec![]),
+            Phase::Opening => self.close(AttemptEnd::Cancelled, now),
+            // A question that was answered meanwhile: the attempt goes on.
+            Phase::Running(command) if why == EndWhy::Unanswered && command.question.is_none() => {
+                vec![]
+            }
+            Phase::Running(command) => {
+                let command = command.clone();
+                let index = command.index;
+                let reason = match (&command.question, why) {
+                    (Some(question), EndWhy::Unanswered) => {
+                        Reason::AwaitingInput { prompt: question.prompt.clone() }
+                    }
+                    _ => Reason::Interrupted,
+                };
+                self.phase = Phase::Ending { command, why };
+                self.deadline = Some(now.plus_ms(ENDING_MS));
+                vec![Effect::EndCommand { index, reason }]
+            }
+            Phase::Ending { why: present, .. } => {
+                if matches!(why, EndWhy::Cancelled | EndWhy::FailFast) {
+                    *present = why;
+                }
+                vec![]
+            }
+            Phase::Closing { .. } | Phase::Over => vec![],
+        }
+    }
+
+    /// The session is over, by our wish or not, and so is the attempt.
+    fn session_over(&mut self, survivors: Vec<Child>, reason: Reason) -> Vec<Effect> {
+        let end = match &self.phase {
+            Phase::Over => return vec![],
+            Phase::Closing { end } => end.clone(),
+            Phase::Ending { command, why } => ended_for(*why, command),
+            Phase::Running(command) if command.role == Role::Service => {
+                let ended = CommandEnded::without_status(command.index, reason);
+                verdict::of(&ended, Role::Service, command.ready)
+            }
+            Phase::Running(_) | Phase::Opening | Phase::Waiting => verdict::of_step(reason),
+        };
+        self.over(end, survivors)
+    }
+
+    fn tick(&mut self, now: Timestamp) -> Vec<Effect> {
+        if self.deadline.is_none_or(|deadline| now < deadline) {
+            return vec![];
+        }
+        match &self.phase {
+            Phase::Opening => {
+                let message = format!("the session did not open in {} s", OPENING_MS / 1000);
+                self.close(verdict::of_step(Reason::StartFailed { message }), now)
+            }
+            Phase::Ending { command, why } => {
+                let end = ended_for(*why, command);
+                self.close(end, now)
+            }
+            Phase::Closing { .. } => {
+                // Whoever kills it keeps at it until it is gone; there is nothing stronger to ask.
+                self.deadline = None;
+                vec![Effect::KillSession]
+            }
+            Phase::Waiting | Phase::Running(_) | Phase::Over => vec![],
+        }
+    }
+
+    fn close(&mut self, end: AttemptEnd, now: Timestamp) -> Vec<Effect> {
+        self.phase = Phase::Closing { end };
+        self.deadline = Some(now.plus_ms(CLOSING_MS));
+        vec![Effect::CloseSession]
+    }
+
+    fn over(&mut self, end: AttemptEnd, survivors: Vec<Child>) -> Vec<Effect> {
+        self.phase = Phase::Over;
+        self.deadline = None;
+        vec![Effect::Done { end, survivors }]
+    }
+}
+
+/// What an attempt came to that was ended from above.
+fn ended_for(why: EndWhy, command: &Command) -> AttemptEnd {
+    match (why, &command.question) {
+        (EndWhy::ServiceDone, _) if command.ready => AttemptEnd::Succeeded,
+        (EndWhy::Unanswered, Some(Question { prompt, secret })) => {
+            let cause = TaskCause::Input { prompt: prompt.clone(), secret: *secret };
+            AttemptEnd::NeedsInput { reason: TaskReason::Task(cause) }
+        }
+        _ => AttemptEnd::Cancelled,
+    }
+}
+
+fn answered(command: &mut Command) -> Vec<Effect> {
+    match command.question.take() {
+        Some(_) => vec![Effect::InputAnswered],
+        None => vec![],
+    }
+}

@@ -1,0 +1,376 @@
+//! The run: what it hears, one event at a time, and what follows.
+//!
+//! Every step has three beats: the event changes the states it concerns (`settle` carries an end
+//! to the tasks that wait for it), then ready tasks are given out, and at last, when nothing can
+//! proceed by itself any more, the run decides how it ends (`ending`).
+
+use std::collections::BTreeSet;
+
+use crate::domain::event::{AttemptEnd, RunOptions};
+use crate::domain::ids::TaskId;
+use crate::domain::outcome::{Reason, RunOutcome, TaskCause, TaskReason};
+use crate::domain::plan::Plan;
+use crate::domain::time::Timestamp;
+
+use super::dispatch::Dispatch;
+use super::event::{Effect, EndWhy, Event};
+use super::graph::Graph;
+use super::pool::Pool;
+use super::retry;
+use super::task::{EscalationCause, Running, Standing, State, Task};
+
+/// One run as a machine. Tasks and agents are indices into its plan.
+#[derive(Debug)]
+pub struct Schedule {
+    pub(super) graph: Graph,
+    pub(super) dispatch: Dispatch,
+    pub(super) ids: Vec<TaskId>,
+    pub(super) tasks: Vec<Task>,
+    pub(super) options: RunOptions,
+    pub(super) phase: Phase,
+    /// Tasks that wait for their next try, by when.
+    pub(super) retrying: BTreeSet<(Timestamp, usize)>,
+    /// How many attempts are `Standing::Active`.
+    pub(super) active: usize,
+    /// The attempts that are `Standing::Awaiting`.
+    pub(super) awaiting: BTreeSet<usize>,
+    /// The attempts that are `Standing::Serving`.
+    pub(super) serving: BTreeSet<usize>,
+    /// Whether a task has failed for good.
+    pub(super) struck: bool,
+    /// The effects of the present step.
+    pub(super) effects: Vec<Effect>,
+}
+
+/// Where the whole run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// `Begin` has not been heard.
+    Waiting,
+    /// Tasks are given out.
+    Going,
+    /// A failure has ended it; what ran is being ended.
+    FailingFast,
+    /// Somebody has ended it; what ran is being ended.
+    Cancelling,
+    /// Nothing follows.
+    Ended(RunOutcome),
+}
+
+impl Schedule {
+    /// A run of `plan` that waits for `Event::Begin`. With `selected` only those tasks take part:
+    /// they start as if what they wait for outside the selection had been satisfied.
+    pub fn new(plan: &Plan, selected: Option<&[usize]>, options: &RunOptions) -> Self {
+        let graph = Graph::new(plan, selected);
+        let tasks = (0..plan.tasks.len()).map(|task| Task {
+            state: State::Blocked { unmet: graph.dependencies(task).len() },
+            since: Timestamp::default(),
+            attempts: 0,
+            retries_spent: 0,
+            retries: plan.tasks[task].retries,
+            stumbled: false,
+            agent: None,
+            started_at: None,
+            ended_at: None,
+            service: plan.tasks[task].service.is_some(),
+            vouched: false,
+        });
+        Self {
+            tasks: tasks.collect(),
+            dispatch: Dispatch::new(Pool::new(plan), options.jobs),
+            ids: plan.tasks.iter().map(|task| task.id.clone()).collect(),
+            graph,
+            options: options.clone(),
+            phase: Phase::Waiting,
+            retrying: BTreeSet::new(),
+            active: 0,
+            awaiting: BTreeSet::new(),
+            serving: BTreeSet::new(),
+            struck: false,
+            effects: Vec::new(),
+        }
+    }
+
+    /// Hears one event and says what is to be done, in order. Events of attempts that are over,
+    /// of tasks that take no part, and after the end, change nothing.
+    pub fn step(&mut self, event: Event, now: Timestamp) -> Vec<Effect> {
+        if matches!(self.phase, Phase::Ended(_)) {
+            return Vec::new();
+        }
+        match event {
+            Event::Begin => self.begin(now),
+            Event::ServiceReady { task, attempt } => self.service_ready(task, attempt, now),
+            Event::InputAwaited { task, attempt } => self.input_awaited(task, attempt, now),
+            Event::InputAnswered { task, attempt } => self.input_answered(task, attempt),
+            Event::AttemptEnded { task, attempt, end } => {
+                self.attempt_ended(task, attempt, end, now)
+            }
+            Event::CancelTask { task } => self.cancel_task(task, now),
+            Event::CancelRun => self.stop(Phase::Cancelling, now),
+            Event::Tick => {}
+        }
+        if self.struck && self.options.fail_fast && self.phase == Phase::Going {
+            self.stop(Phase::FailingFast, now);
+        }
+        if self.phase != Phase::Waiting {
+            self.wake(now);
+            self.start_what_can(now);
+            self.conclude();
+        }
+        std::mem::take(&mut self.effects)
+    }
+
+    /// When `Event::Tick` is to be sent at the latest, unless another event comes first.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        self.retrying.first().map(|(until, _)| *until)
+    }
+
+    fn begin(&mut self, now: Timestamp) {
+        if self.phase != Phase::Waiting {
+            return;
+        }
+        self.phase = Phase::Going;
+        for at in 0..self.graph.members.len() {
+            let task = self.graph.members[at];
+            match self.tasks[task].state {
+                State::Blocked { unmet: 0 } => self.unblock(task, now),
+                State::Blocked { .. } => self.tasks[task].since = now,
+                _ => {}
+            }
+        }
+    }
+
+    /// Tasks whose wait is over are ready again.
+    fn wake(&mut self, now: Timestamp) {
+        while let Some(&(until, task)) = self.retrying.first()
+            && until <= now
+        {
+            self.retrying.pop_first();
+            self.make_ready(task, now);
+        }
+    }
+
+    fn start_what_can(&mut self, now: Timestamp) {
+        if self.phase != Phase::Going {
+            return;
+        }
+        while let Some(pick) = self.dispatch.take_next() {
+            let (task, agent) = (self.graph.at_rank(pick.rank), pick.agent);
+            let record = &mut self.tasks[task];
+            record.attempts += 1;
+            record.agent = Some(agent);
+            record.started_at.get_or_insert(now);
+            let attempt = record.attempts;
+            let running = Running { attempt, agent, ready: None, awaiting: None, ending: None };
+            self.effects.push(Effect::Start { task, attempt, agent });
+            self.enter(task, running);
+            self.move_to(task, State::Running(running), now);
+        }
+    }
+
+    fn service_ready(&mut self, task: usize, attempt: u32, now: Timestamp) {
+        let Some(mut running) = self.running(task, attempt) else { return };
+        if !self.tasks[task].service || running.ready.is_some() || running.ending.is_some() {
+            return;
+        }
+        self.dispatch.release(running.agent);
+        running.ready = Some(now);
+        self.change(task, running);
+        self.vouch(task, now);
+    }
+
+    fn input_awaited(&mut self, task: usize, attempt: u32, now: Timestamp) {
+        let Some(mut running) = self.running(task, attempt) else { return };
+        if running.awaiting.is_none() {
+            running.awaiting = Some(now);
+            self.change(task, running);
+        }
+    }
+
+    /// An answer that crossed our giving up: the attempt goes on, and may ask again.
+    fn input_answered(&mut self, task: usize, attempt: u32) {
+        let Some(mut running) = self.running(task, attempt) else { return };
+        running.awaiting = None;
+        if running.ending == Some(EndWhy::Unanswered) {
+            running.ending = None;
+        }
+        self.change(task, running);
+    }
+
+    fn attempt_ended(&mut self, task: usize, attempt: u32, end: AttemptEnd, now: Timestamp) {
+        let Some(running) = self.running(task, attempt) else { return };
+        self.leave(task, running);
+        if running.holds_slot() {
+            self.dispatch.release(running.agent);
+        }
+        self.tasks[task].ended_at = Some(now);
+        let cancelled = match running.ending {
+            Some(EndWhy::Cancelled) => Some(TaskCause::Cancelled),
+            Some(EndWhy::FailFast) => Some(TaskCause::FailFast),
+            Some(EndWhy::ServiceDone | EndWhy::Unanswered) | None => None,
+        };
+        match (end, cancelled) {
+            (AttemptEnd::Succeeded, _) => self.settle(task, State::Succeeded, now),
+            (AttemptEnd::Failed { reason, permanent, environment }, _) => {
+                if !was_interrupted(&reason) {
+                    self.tasks[task].stumbled = true;
+                }
+                let state = State::Failed { reason, environment };
+                self.ended_badly(task, state, permanent, running.ending, now);
+            }
+            (AttemptEnd::TimedOut { reason }, _) => {
+                self.tasks[task].stumbled = true;
+                self.ended_badly(task, State::TimedOut { reason }, false, running.ending, now);
+            }
+            (AttemptEnd::Cancelled, cause) => {
+                let reason = TaskReason::Task(cause.unwrap_or(TaskCause::Cancelled));
+                self.settle(task, State::Cancelled { reason }, now);
+            }
+            (AttemptEnd::NeedsInput { .. } | AttemptEnd::VerifyFailed { .. }, Some(cause)) => {
+                let reason = TaskReason::Task(cause);
+                self.settle(task, State::Cancelled { reason }, now);
+            }
+            (AttemptEnd::NeedsInput { reason }, None) => {
+                self.escalate(task, EscalationCause::Input, reason, now);
+            }
+            (AttemptEnd::VerifyFailed { reason }, None) => {
+                self.escalate(task, EscalationCause::Verify, reason, now);
+            }
+        }
+    }
+
+    /// An attempt failed or timed out by itself: the task is tried again where it may be. Once
+    /// somebody wants it to end, no retry is spent any more: where one was left, it is this that
+    /// the request has cancelled.
+    fn ended_badly(
+        &mut self,
+        task: usize,
+        state: State,
+        permanent: bool,
+        ending: Option<EndWhy>,
+        now: Timestamp,
+    ) {
+        let record = &mut self.tasks[task];
+        let may_retry = !permanent && record.retries_spent < record.retries;
+        let cause = match ending {
+            _ if !may_retry => return self.settle(task, state, now),
+            Some(EndWhy::ServiceDone) => return self.settle(task, state, now),
+            Some(EndWhy::Cancelled) => TaskCause::Cancelled,
+            Some(EndWhy::FailFast) => TaskCause::FailFast,
+            Some(EndWhy::Unanswered) | None => {
+                record.retries_spent += 1;
+                let wait_ms = retry::wait_ms(self.options.seed, task, record.retries_spent);
+                return self.retry(task, state, now.plus_ms(wait_ms), now);
+            }
+        };
+        self.settle(task, State::Cancelled { reason: TaskReason::Task(cause) }, now);
+    }
+
+    fn retry(&mut self, task: usize, state: State, until: Timestamp, now: Timestamp) {
+        let (State::Failed { reason, .. } | State::TimedOut { reason }) = state else { return };
+        self.retract(task, now);
+        self.retrying.insert((until, task));
+        self.move_to(task, State::Retrying { until, reason }, now);
+    }
+
+    fn escalate(
+        &mut self,
+        task: usize,
+        cause: EscalationCause,
+        reason: TaskReason,
+        now: Timestamp,
+    ) {
+        self.retract(task, now);
+        self.move_to(task, State::Escalated { cause, reason }, now);
+    }
+
+    fn cancel_task(&mut self, task: usize, now: Timestamp) {
+        if !self.graph.has(task) {
+            return;
+        }
+        let reason = TaskReason::Task(TaskCause::Cancelled);
+        match self.tasks[task].state {
+            State::Running(_) => self.ask_to_end(task, EndWhy::Cancelled),
+            State::Blocked { .. }
+            | State::Ready
+            | State::Retrying { .. }
+            | State::Escalated { .. } => {
+                self.withdraw(task);
+                self.settle(task, State::Cancelled { reason }, now);
+            }
+            State::Succeeded
+            | State::Failed { .. }
+            | State::TimedOut { .. }
+            | State::Cancelled { .. }
+            | State::Skipped { .. } => {}
+        }
+    }
+
+    /// Asks a running attempt to end. A request from outside takes the place of our own.
+    pub(super) fn ask_to_end(&mut self, task: usize, why: EndWhy) {
+        let State::Running(mut running) = self.tasks[task].state else { return };
+        let goes = match running.ending {
+            None => true,
+            Some(EndWhy::ServiceDone | EndWhy::Unanswered) => {
+                matches!(why, EndWhy::Cancelled | EndWhy::FailFast)
+            }
+            Some(EndWhy::Cancelled | EndWhy::FailFast) => false,
+        };
+        if goes {
+            running.ending = Some(why);
+            self.change(task, running);
+            self.effects.push(Effect::End { task, attempt: running.attempt, why });
+        }
+    }
+
+    /// The task's attempt, if it is this one that runs.
+    fn running(&self, task: usize, attempt: u32) -> Option<Running> {
+        match self.tasks.get(task)?.state {
+            State::Running(running) if running.attempt == attempt => Some(running),
+            _ => None,
+        }
+    }
+
+    /// Gives a running attempt new facts.
+    fn change(&mut self, task: usize, running: Running) {
+        if let State::Running(before) = self.tasks[task].state {
+            self.leave(task, before);
+            self.enter(task, running);
+            self.tasks[task].state = State::Running(running);
+        }
+    }
+
+    fn enter(&mut self, task: usize, running: Running) {
+        match running.standing() {
+            Standing::Active => self.active += 1,
+            Standing::Awaiting => {
+                self.awaiting.insert(task);
+            }
+            Standing::Serving => {
+                self.serving.insert(task);
+            }
+        }
+    }
+
+    fn leave(&mut self, task: usize, running: Running) {
+        match running.standing() {
+            Standing::Active => self.active -= 1,
+            Standing::Awaiting => {
+                self.awaiting.remove(&task);
+            }
+            Standing::Serving => {
+                self.serving.remove(&task);
+            }
+        }
+    }
+}
+
+/// Whether an attempt was cut off from outside, which says nothing about the task itself.
+fn was_interrupted(reason: &TaskReason) -> bool {
+    match reason {
+        TaskReason::Command(reason) => {
+            matches!(reason, Reason::Interrupted | Reason::Lost | Reason::SessionClosed)
+        }
+        TaskReason::Task(cause) => matches!(cause, TaskCause::CoordinatorLost),
+    }
+}

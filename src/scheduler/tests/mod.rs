@@ -1,0 +1,13 @@
+//! Tables of events and effects, laws over random runs, and the cost of large ones.
+
+mod acts;
+mod attempts;
+mod endings;
+mod laws;
+mod order;
+mod plans;
+mod retries;
+mod scale;
+mod services;
+mod stage;
+mod views;

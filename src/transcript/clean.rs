@@ -8,6 +8,8 @@ use super::row::Row;
 use super::tokens::{Csi, Sink, Tokens, plain_prefix};
 use crate::domain::session::Size;
 
+const STEP: usize = 16 * 1024;
+
 /// Clean text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cleaned {
@@ -56,9 +58,14 @@ impl Cleaner {
         while !text.is_empty() {
             let drawing = &mut self.drawing;
             if self.tokens.is_ground() && !drawing.alternate && drawing.page.is_at_end() {
-                let (plain, rest) = text.split_at(plain_prefix(text.as_bytes()));
+                // In steps that fit the nearest cache: the bytes are looked at three times.
+                let step = text.floor_char_boundary(STEP);
+                let (plain, rest) = text.split_at(plain_prefix(&text.as_bytes()[..step]));
                 drawing.page.append(plain);
                 text = rest;
+                if plain.len() == step {
+                    continue;
+                }
             }
             text = &text[self.tokens.step(text, &mut self.drawing)..];
         }

@@ -137,8 +137,9 @@ pub fn decode<'a>(bytes: &'a [u8], hint: &Hint) -> Cow<'a, str> {
     Reading::of([bytes], hint).decode(bytes)
 }
 
+/// UTF-8, perhaps with its last character not complete.
 fn valid(bytes: &[u8]) -> bool {
-    std::str::from_utf8(bytes).is_ok()
+    std::str::from_utf8(bytes).map_or_else(|error| error.error_len().is_none(), |_| true)
 }
 
 fn reads(encoding: &'static Encoding, bytes: &[u8]) -> bool {
@@ -196,9 +197,10 @@ fn is_damaged_utf8(line: &[u8]) -> bool {
         }
         if run >= follow {
             at += follow;
-            // Two bytes may look like UTF-8 by chance.
-            good += if follow > 1 { 2 } else { 1 };
+            // Two bytes often look like UTF-8 by chance, three seldom.
+            good += if follow > 1 { 3 } else { 1 };
         } else {
+            at += run;
             bad += 2;
         }
     }
@@ -268,6 +270,7 @@ mod tests {
         check(b"", "", "", "utf-8", false);
         check(b"plain\n", "zh_CN.GBK", "plain\n", "utf-8", false);
         check("你好\n".as_bytes(), "zh_CN.GBK", "你好\n", "utf-8", false);
+        check("你好".as_bytes().split_last().unwrap().1, "", "你\u{fffd}", "utf-8", false);
         // Damaged: a character cut in two, a surrogate, a code point beyond the last.
         check(b"\xe4\xbd\xa0\xe5\xa5\n", "", "你\u{fffd}\n", "utf-8", false);
         let text = "\u{fffd}\u{fffd}\u{fffd} \u{fffd}\u{fffd}\u{fffd}\u{fffd} \u{2028} \0 \x1b\n";

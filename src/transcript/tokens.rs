@@ -95,7 +95,7 @@ impl Tokens {
     }
 
     /// Takes the next token or part of a sequence off a text that is not empty; answers with how
-    /// many bytes it took. It may take none, but not twice in a row.
+    /// many bytes it took: none where a byte ends a sequence and is a token of its own.
     pub(crate) fn step(&mut self, text: &str, sink: &mut impl Sink) -> usize {
         let Some(&byte) = text.as_bytes().first() else { return 0 };
         match self.state {

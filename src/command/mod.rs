@@ -1,1 +1,9 @@
-//! (to come)
+//! One command as a machine: pure, with no clock, process or terminal inside.
+
+pub mod awaiting;
+pub mod completeness;
+pub mod event;
+pub mod lines;
+pub mod outcome;
+pub mod state;
+pub mod step;

@@ -1,1 +1,3 @@
-//! (to come)
+//! What a session said: its index, its text, its screen.
+
+pub mod index;

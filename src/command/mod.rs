@@ -1,3 +1,12 @@
 //! One command as a machine.
 
 pub mod tier;
+//! One command as a machine: pure, with no clock, process or terminal inside.
+
+pub mod awaiting;
+pub mod completeness;
+pub mod event;
+pub mod lines;
+pub mod outcome;
+pub mod state;
+pub mod step;

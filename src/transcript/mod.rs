@@ -22,3 +22,6 @@ pub mod screen;
 mod seam;
 pub mod texts;
 mod tokens;
+//! What a session said: its index, its text, its screen.
+
+pub mod index;

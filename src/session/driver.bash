@@ -1,0 +1,41 @@
+# The driver: what makes an interactive bash take commands from a holder (design, section 4.4).
+#
+# Descriptors, all private, none seen by a command:
+#   200 go: one NUL byte a command     201 report      202 second terminal, for stderr
+#   203 /dev/null                      204 this file   205 the command: id, cwd, stderr descriptor, text
+#   206 first terminal
+# The loop stands in PROMPT_COMMAND and not in a function: `declare` in a command has to make a
+# global variable. An interrupt drops bash to its top level, and so to the next PROMPT_COMMAND,
+# which reports the command that was open.
+\builtin exec 204<&-
+\builtin set +o history +H
+\builtin unset HISTFILE
+PS1= PS2= PS0=
+__cb_o= __cb_s=0 __cb_p=() __cb_a=()
+__cb_k() { \builtin return "$1"; }
+__cb_n() {
+  if [[ -n ${__cb_p[0]-} ]]; then __cb_s=${__cb_p[0]}; else __cb_s=$1; fi
+  \builtin set -- "$__cb_s"
+  while :; do
+    \builtin printf '%s\0' "$__cb_o" "$1" "${#__cb_p[@]}" "${__cb_p[@]}" "${PWD-}" >&201
+    __cb_o= __cb_p=() PROMPT_COMMAND=$__cb_l
+    until \builtin read -r -d '' -u 200 __cb_a; do
+      # Above 128 is $TMOUT; otherwise the holder is gone.
+      [[ $? -gt 128 ]] || \builtin exit 0
+    done
+    \builtin mapfile -t -d '' -u 205 __cb_a
+    __cb_o=${__cb_a[0]}
+    [[ -n ${__cb_a[1]} ]] || \builtin return 0
+    \builtin cd -- "${__cb_a[1]}" && \builtin return 0
+    \builtin set -- cd
+  done
+}
+__cb_l='while { __cb_n "$?"; } >&203 2>&203; do
+if { __cb_k "$__cb_s"; } >&203 2>&203; then
+\builtin eval "${__cb_a[3]}" 2>&"${__cb_a[2]}" 200<&- 201>&- 202>&- 203>&- 205<&- 206>&-
+else
+\builtin eval "${__cb_a[3]}" 2>&"${__cb_a[2]}" 200<&- 201>&- 202>&- 203>&- 205<&- 206>&-
+fi 2>&203
+done
+\builtin eval "$__cb_l"'
+PROMPT_COMMAND=$__cb_l

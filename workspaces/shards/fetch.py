@@ -28,6 +28,8 @@ PIP_SETTINGS = {
     "PIP_NO_INPUT": "1",
     "PIP_RETRIES": "2",
     "PIP_TIMEOUT": "20",
+    # pip asks rustc, where there is one, for its version, and rustup would make a folder in HOME.
+    "RUSTUP_HOME": str(BUILD.absolute() / "rustup"),
 }
 # Authorities that only the machine's own store knows, where pip does not look at it by itself.
 CERTIFICATES = [
@@ -56,11 +58,10 @@ class Unavailable(Exception):
 
 
 def make_environment():
-    made = subprocess.run([sys.executable, "-m", "venv", str(BUILD / "venv")], capture_output=True, text=True)
-    if made.returncode != 0:
+    if run([sys.executable, "-m", "venv", str(BUILD / "venv")]).returncode != 0:
         raise Unavailable(
             f"{sys.executable} cannot make a virtual environment with pip in it"
-            f" (on Debian and Ubuntu: install python3-venv)\n{made.stdout}{made.stderr}"
+            " (on Debian and Ubuntu: install python3-venv)"
         )
 
 

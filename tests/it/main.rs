@@ -5,3 +5,9 @@
 mod cases_orchestrator;
 mod cases_terminal;
 mod house;
+//! One integration-test binary.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod floor_plan;
+mod package;
+mod rust_source;

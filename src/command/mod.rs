@@ -1,6 +1,3 @@
-//! One command as a machine.
-
-pub mod tier;
 //! One command as a machine: pure, with no clock, process or terminal inside.
 
 pub mod awaiting;
@@ -10,3 +7,4 @@ pub mod lines;
 pub mod outcome;
 pub mod state;
 pub mod step;
+pub mod tier;

@@ -1,1 +1,30 @@
-//! (to come)
+//! The coordinator: the one process that owns a workspace's journal and board.
+//!
+//! ```text
+//!   doors ──┐
+//!   links ──┼─► inbox ─► desk (decides) ─► journal (commits) ─► crew (acts)
+//!   timers ─┘
+//! ```
+
+mod action;
+mod calls;
+mod clock;
+mod coordinator;
+mod crew;
+mod desk;
+mod doors;
+mod durations;
+mod facts;
+mod history;
+mod inbox;
+mod names;
+pub mod ownership;
+mod probe;
+mod reading;
+mod reports;
+mod runs;
+pub mod serve;
+mod sessions;
+mod story;
+mod views;
+pub mod workspace;

@@ -22,6 +22,3 @@ pub mod screen;
 mod seam;
 pub mod texts;
 mod tokens;
-//! What a session said: its index, its text, its screen.
-
-pub mod index;

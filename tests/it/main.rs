@@ -1,13 +1,14 @@
 //! The integration tests: one binary, so that it links once.
 
-#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "tests fail by panicking and say on stderr what they skip")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test that cannot go on has failed, and says on stderr what it skips"
+)]
 
 mod cases_orchestrator;
 mod cases_terminal;
-mod house;
-//! One integration-test binary.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 mod floor_plan;
+mod house;
 mod package;
 mod rust_source;

@@ -1,0 +1,212 @@
+//! From nothing to a coordinator that listens, and back.
+//!
+//! The order matters. The lock comes first: nothing else may be touched without it. The journal
+//! is replayed before the board is opened, which is a fold of it. The socket comes last, so that
+//! whoever can connect is served.
+
+use std::path::{Path, PathBuf};
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+use super::clock::Clock;
+use super::coordinator;
+use super::crew::Crew;
+use super::desk::{Desk, Folders};
+use super::doors;
+use super::history::History;
+use super::inbox::{Event, INBOX_EVENTS_MAX};
+use super::ownership::{self, Owner, TakeError};
+use super::workspace::{Places, Workspace, WorkspaceError};
+use crate::board::{Board, BoardError};
+use crate::domain::event::{Event as Record, Stamped};
+use crate::domain::ids::WorkspaceId;
+use crate::domain::time::Timestamp;
+use crate::journal::{AppendError, Journal, JournalError};
+use crate::session::link::Stage;
+
+/// What to serve.
+#[derive(Clone, Debug)]
+pub struct ServeOptions {
+    /// The workspace's root.
+    pub root: PathBuf,
+    /// True when a client started it: it ends once nobody needs it.
+    pub for_client: bool,
+}
+
+/// Why a workspace cannot be served, or no longer.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Its folders.
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+    /// Its lock.
+    #[error(transparent)]
+    Take(#[from] TakeError),
+    /// Its journal.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// A record that has to be durable is not.
+    #[error("cannot go on without a journal: {0}")]
+    Append(#[from] AppendError),
+    /// Its board.
+    #[error(transparent)]
+    Board(#[from] BoardError),
+    /// Anything that the system refused.
+    #[error("{doing}: {source}")]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+fn io(doing: &'static str) -> impl FnOnce(std::io::Error) -> ServeError {
+    move |source| ServeError::Io { doing, source }
+}
+
+/// Owns the workspace until nobody needs it, or SIGTERM or SIGINT.
+///
+/// One that a client started and finds the workspace owned by another has nothing to do: the
+/// client will talk to that one.
+///
+/// # Errors
+/// When the workspace cannot be taken or served, or the journal fails.
+pub fn serve(options: &ServeOptions) -> Result<(), ServeError> {
+    let places = Places::from_env(|name| std::env::var_os(name))?;
+    let workspace = Workspace::open(&places, &options.root, None)?;
+    let owner = match ownership::take(&workspace, env!("CARGO_PKG_VERSION"), Clock::start(Timestamp::default()).now()) {
+        Err(TakeError::Held(_)) if options.for_client => return Ok(()),
+        taken => taken?,
+    };
+    // What a dead holder leaves behind becomes ours, to be ended.
+    rustix::process::set_child_subreaper(true)
+        .map_err(|error| io("becoming a subreaper")(error.into()))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(io("starting the runtime"))?;
+    let served = runtime.block_on(serve_owned(&workspace, owner, options.for_client));
+    // Blocking work that still goes on, such as removing a session's folder, is not cut off.
+    runtime.shutdown_timeout(std::time::Duration::from_secs(5));
+    served
+}
+
+async fn serve_owned(
+    workspace: &Workspace,
+    mut owner: Owner,
+    for_client: bool,
+) -> Result<(), ServeError> {
+    let mut history = History::default();
+    let (journal, replay) = Journal::open(&workspace.journal(), |line| history.fold(line))?;
+    if let Some(torn) = &replay.torn {
+        tracing::warn!(segment = %torn.segment.display(), bytes = torn.bytes, "cut a torn tail off the journal");
+    }
+    let clock = Clock::start(history.last_at);
+    let mut board = open_board(workspace, &history, replay.last_seq)?;
+    history.board.clear();
+    let started = Stamped {
+        at: clock.now(),
+        event: Record::CoordinatorStarted {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+    };
+    drop(journal.append(vec![started], false));
+    let exe = std::env::current_exe().map_err(io("finding this program's own file"))?;
+    let stage = Stage::start(&exe).map_err(io("starting the stage"))?;
+    let listener = owner.listen().map_err(io("opening the socket"))?;
+    listener.set_nonblocking(true).map_err(io("opening the socket"))?;
+    let listener =
+        tokio::net::UnixListener::from_std(listener).map_err(io("opening the socket"))?;
+    let (sender, inbox) = mpsc::channel(INBOX_EVENTS_MAX);
+    let doors = tokio::spawn(doors::listen(listener, sender.clone()));
+    let signals = tokio::spawn(watch_signals(sender.clone()));
+    let folders = folders(workspace);
+    write_inputs(&folders.inputs).map_err(io("writing the inputs file"))?;
+    let id = workspace_id(workspace);
+    let version = board.tick(clock.now());
+    let desk = Desk::new(
+        id.clone(),
+        folders.clone(),
+        history.runs,
+        history.durations,
+        version,
+        clock.now(),
+        for_client,
+    );
+    let crew = Crew::new(id, folders, stage, board, sender);
+    let ended = coordinator::run(desk, crew, journal, clock, inbox).await;
+    doors.abort();
+    signals.abort();
+    drop(owner);
+    Ok(ended?)
+}
+
+/// Opens the board and brings it up to date with the journal.
+fn open_board(
+    workspace: &Workspace,
+    history: &History,
+    last_seq: u64,
+) -> Result<Board, ServeError> {
+    let (mut board, recovered) = Board::open(&workspace.board(), workspace.key())?;
+    if let Some(recovered) = recovered {
+        tracing::warn!(?recovered, "the board could not be opened and is folded from the journal again");
+    }
+    if board.folded_to() > last_seq {
+        tracing::warn!("the board knows more than the journal: it is folded again");
+        board.clear()?;
+    }
+    let folded_to = board.folded_to();
+    for (seq, entry) in history.board.iter().filter(|(seq, _)| *seq > folded_to) {
+        board.apply(*seq, entry.clone())?;
+    }
+    Ok(board)
+}
+
+fn folders(workspace: &Workspace) -> Folders {
+    let runtime = workspace.runtime();
+    Folders {
+        root: workspace.root().to_owned(),
+        sessions: workspace.state().join("sessions"),
+        runs: workspace.state().join("runs"),
+        tmp: runtime.join("t"),
+        socket: workspace.socket(),
+        board: runtime.join("board.json"),
+        inputs: runtime.join("inputs.json"),
+    }
+}
+
+/// The name in front of the key in the state folder's own.
+fn workspace_id(workspace: &Workspace) -> WorkspaceId {
+    let folder = workspace.state().file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = folder.strip_suffix(&format!("-{}", workspace.key())).unwrap_or(&folder);
+    WorkspaceId::new(name)
+}
+
+/// What tasks find in `CALLBOARD_INPUTS`: nothing can be published yet, and they can rely on the
+/// file and its shape all the same.
+fn write_inputs(file: &Path) -> std::io::Result<()> {
+    std::fs::write(file, "{\"schema_version\":1,\"inputs\":{}}\n")
+}
+
+async fn watch_signals(inbox: mpsc::Sender<Event>) {
+    let (Ok(mut term), Ok(mut int), Ok(mut hangup)) = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::hangup()),
+    ) else {
+        return;
+    };
+    loop {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+            _ = hangup.recv() => {}
+        }
+        if inbox.send(Event::Terminate).await.is_err() {
+            return;
+        }
+    }
+}

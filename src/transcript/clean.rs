@@ -163,17 +163,17 @@ impl Page {
             (0, b'D') => self.left(count),
             (0, b'E') => {
                 self.down(count);
-                self.to_col(0);
+                self.move_col(0);
             }
             (0, b'F') => {
                 self.up(count);
-                self.to_col(0);
+                self.move_col(0);
             }
-            (0, b'G' | b'`') => self.to_col(count - 1),
-            (0, b'H' | b'f') => self.to(count - 1, csi.get(1, 1) - 1),
+            (0, b'G' | b'`') => self.move_col(count - 1),
+            (0, b'H' | b'f') => self.move_to(count - 1, csi.get(1, 1) - 1),
             (0, b'd') => {
                 self.fill();
-                self.to_row(count - 1);
+                self.move_row(count - 1);
             }
             (0, b'I') => (0..count.min(self.cols)).for_each(|_| self.tab()),
             (0, b'Z') => self.tab_back(count),
@@ -198,7 +198,7 @@ impl Page {
     fn restore(&mut self) {
         if let Some((row, col)) = self.saved {
             self.fill();
-            self.to_row(row);
+            self.move_row(row);
             self.returned = None;
             self.col = col;
         }
@@ -211,7 +211,7 @@ impl Page {
         self.inserting = false;
         self.line_drawing = false;
         self.erase_screen(2);
-        self.to_col(0);
+        self.move_col(0);
     }
 
     fn set_region(&mut self, top: usize, end: usize) {
@@ -220,7 +220,7 @@ impl Page {
             return;
         }
         self.region = (top > 0 || end < self.rows).then_some((top, end - 1));
-        self.to(0, 0);
+        self.move_to(0, 0);
     }
 
     /// 0: below the cursor; 1: above it; 2: all. What has left the screen stays, and so does 3.

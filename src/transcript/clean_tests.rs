@@ -108,9 +108,9 @@ fn the_screen_is_cleared() {
 fn a_status_line_below_a_scrolling_region() {
     // As apt draws its progress bar.
     let mut text = String::from("start\n\n\x1b7\x1b[0;4r\x1b8\x1b[1A");
-    for n in 0..6 {
-        text.push_str(&format!("\x1b7\x1b[5;0f\x1b[42mProgress {n}\x1b[m\x1b8line {n}\r\n"));
-    }
+    text.extend(
+        (0..6).map(|n| format!("\x1b7\x1b[5;0f\x1b[42mProgress {n}\x1b[m\x1b8line {n}\r\n")),
+    );
     text.push_str("\x1b7\x1b[0;5r\x1b8\x1b[1A\x1b[J");
     let text = cleaned(&text);
     assert!(text.starts_with("start\nline 0\nline 1\n"), "{text}");

@@ -22,6 +22,16 @@ pub struct Hint {
 }
 
 impl Hint {
+    /// Reads the locale off a session's environment, as the C library does.
+    pub fn of_environment(env: &[(String, String)]) -> Self {
+        let value = |name: &str| {
+            let found = env.iter().rfind(|(key, value)| key == name && !value.is_empty());
+            found.map(|(_, value)| value.as_str())
+        };
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(value);
+        locale.map(Self::of_locale).unwrap_or_default()
+    }
+
     /// Reads a value of `LC_ALL`, `LC_CTYPE` or `LANG`, as in `zh_CN.GBK`.
     pub fn of_locale(locale: &str) -> Self {
         let locale = locale.split('@').next().unwrap_or_default();
@@ -338,6 +348,19 @@ mod tests {
         ] {
             assert_eq!(Hint::of_locale(locale).charset.map(Encoding::name), charset, "{locale}");
         }
+    }
+
+    #[test]
+    fn environments() {
+        let env = |pairs: &[(&str, &str)]| {
+            let own = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
+            Hint::of_environment(&pairs.iter().map(own).collect::<Vec<_>>())
+        };
+        let gbk = Hint::of_locale("zh_CN.GBK");
+        assert_eq!(env(&[("LANG", "zh_CN.GBK"), ("LC_ALL", "")]), gbk);
+        assert_eq!(env(&[("LC_CTYPE", "zh_CN.GBK"), ("LANG", "C")]), gbk);
+        assert_eq!(env(&[("LC_ALL", "C"), ("LANG", "zh_CN.GBK")]), Hint::default());
+        assert_eq!(env(&[]), Hint::default());
     }
 
     proptest! {

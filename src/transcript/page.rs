@@ -191,7 +191,7 @@ impl Page {
     }
 
     /// To a column.
-    pub(crate) fn to_col(&mut self, col: usize) {
+    pub(crate) fn move_col(&mut self, col: usize) {
         self.lift();
         self.returned = None;
         self.col = col.min(self.cols - 1);
@@ -200,13 +200,13 @@ impl Page {
     /// To the left.
     pub(crate) fn left(&mut self, count: usize) {
         self.lift();
-        self.to_col(self.col.min(self.cols).saturating_sub(count));
+        self.move_col(self.col.min(self.cols).saturating_sub(count));
     }
 
     /// To the right.
     pub(crate) fn right(&mut self, count: usize) {
         self.lift();
-        self.to_col(self.col.saturating_add(count));
+        self.move_col(self.col.saturating_add(count));
     }
 
     /// Up, at most to the top of the screen.
@@ -224,7 +224,7 @@ impl Page {
         if self.row + count >= self.window.len() {
             self.fill();
         }
-        self.to_row(self.row.saturating_add(count));
+        self.move_row(self.row.saturating_add(count));
     }
 
     /// Down one row; the screen scrolls at its bottom.
@@ -234,13 +234,13 @@ impl Page {
     }
 
     /// To a row of the screen and a column.
-    pub(crate) fn to(&mut self, row: usize, col: usize) {
+    pub(crate) fn move_to(&mut self, row: usize, col: usize) {
         self.fill();
-        self.to_row(row);
-        self.to_col(col);
+        self.move_row(row);
+        self.move_col(col);
     }
 
-    pub(super) fn to_row(&mut self, row: usize) {
+    pub(super) fn move_row(&mut self, row: usize) {
         self.row = row.min(self.rows - 1);
         if self.window.len() <= self.row {
             self.window.resize_with(self.row + 1, Row::default);
@@ -252,9 +252,9 @@ impl Page {
     fn down_scrolling(&mut self) {
         let (top, bottom) = self.region.unwrap_or((0, self.rows - 1));
         if self.row != bottom {
-            return self.to_row(self.row + 1);
+            return self.move_row(self.row + 1);
         }
-        self.to_row(bottom);
+        self.move_row(bottom);
         let gone = self.window.remove(top);
         if top == 0 {
             self.commit(&gone);

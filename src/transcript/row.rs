@@ -235,7 +235,8 @@ mod tests {
 
     #[test]
     fn drawing() {
-        let cases: [(&str, fn(&mut Row), &str); 11] = [
+        type Change = fn(&mut Row);
+        let cases: [(&str, Change, &str); 11] = [
             ("abc", |row| row.put_ascii(1, b"XYZ"), "aXYZ"),
             ("abc", |row| row.put_ascii(5, b"X"), "abc  X"),
             ("你好", |row| row.put_ascii(1, b"x"), " x好"),

@@ -122,13 +122,14 @@ impl Crew {
                 }
             }
             Action::AnswerExec { connection, request, story } => {
-                self.answer(connection, request, reading::bytes(&story) > READ_INLINE_MAX, || {
+                let long = reading::bytes(&story) > READ_INLINE_MAX;
+                self.answer(connection, request, long, move || {
                     Ok(Answer::Ran { result: Box::new(reading::result(&story)) })
                 });
             }
             Action::SendReport { connection, request, draft } => {
                 let board = self.view();
-                self.answer(connection, request, true, || {
+                self.answer(connection, request, true, move || {
                     Ok(Answer::Report { report: Box::new(reports::build(*draft, board)) })
                 });
             }

@@ -1,13 +1,12 @@
 //! The Unix socket: each client has a task that reads it and one that writes to it; the loop
 //! knows it by a number and a bounded queue.
 
-use std::os::fd::AsFd;
-
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
 
+use super::ownership;
 use super::inbox::{CLIENT_RESPONSES_MAX, ConnectionId, Event};
 use crate::control::{Request, Response};
 use crate::domain::frame::{self, Decoder};
@@ -15,7 +14,7 @@ use crate::domain::frame::{self, Decoder};
 /// How many clients at a time; one more is closed at once.
 const CONNECTIONS_MAX: usize = 512;
 
-/// Accepts clients until the inbox is closed. Only processes of this uid (or root) are let in.
+/// Accepts clients until the inbox is closed. Only processes of this user are let in.
 pub async fn listen(listener: UnixListener, inbox: mpsc::Sender<Event>) {
     let places = std::sync::Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
     let mut next: ConnectionId = 1;
@@ -30,7 +29,8 @@ pub async fn listen(listener: UnixListener, inbox: mpsc::Sender<Event>) {
             }
         };
         let Ok(place) = places.clone().try_acquire_owned() else { continue };
-        if !is_ours(&stream) {
+        if let Err(error) = ownership::admit(&stream) {
+            tracing::warn!(%error, "closing a connection");
             continue;
         }
         let connection = next;
@@ -44,12 +44,6 @@ pub async fn listen(listener: UnixListener, inbox: mpsc::Sender<Event>) {
             drop(place);
         });
     }
-}
-
-fn is_ours(stream: &UnixStream) -> bool {
-    let ours = rustix::process::geteuid().as_raw();
-    rustix::net::sockopt::socket_peercred(stream.as_fd())
-        .is_ok_and(|peer| peer.uid.as_raw() == ours || peer.uid.is_root())
 }
 
 async fn serve_client(stream: UnixStream, connection: ConnectionId, inbox: mpsc::Sender<Event>) {

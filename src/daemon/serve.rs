@@ -81,7 +81,7 @@ pub fn serve(options: &ServeOptions) -> Result<(), ServeError> {
         taken => taken?,
     };
     // What a dead holder leaves behind becomes ours, to be ended.
-    rustix::process::set_child_subreaper(true)
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| io("becoming a subreaper")(error.into()))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

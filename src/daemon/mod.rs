@@ -1,1 +1,4 @@
 //! (to come)
+
+pub mod ownership;
+pub mod workspace;

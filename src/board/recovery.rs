@@ -39,10 +39,7 @@ enum Trouble {
     Broken(String),
 }
 
-pub(super) fn open(
-    dir: &Path,
-    load: Load<'_>,
-) -> Result<(Board, Option<Recovered>), BoardError> {
+pub(super) fn open(dir: &Path, load: Load<'_>) -> Result<(Board, Option<Recovered>), BoardError> {
     let cause = match attempt(dir, load) {
         Ok(board) => return Ok((board, None)),
         Err(Trouble::Error(error)) => return Err(error),

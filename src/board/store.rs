@@ -251,9 +251,7 @@ impl Board {
     /// beside the loop. Without it a crash costs no more than folding some lines again.
     pub fn flush(&self) -> impl Future<Output = Result<(), BoardError>> + Send + 'static {
         let db = self.db.clone();
-        async move {
-            db.flush_async().await.map(drop).map_err(BoardError::store("flushing"))
-        }
+        async move { db.flush_async().await.map(drop).map_err(BoardError::store("flushing")) }
     }
 }
 

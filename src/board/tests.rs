@@ -1,7 +1,9 @@
 //! Tests of the board: merging, damage, limits, the clock.
 
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -23,11 +25,7 @@ fn open(dir: &Path) -> Board {
 }
 
 fn flush(board: &Board) {
-    tokio::runtime::Builder::new_current_thread()
-        .build()
-        .unwrap()
-        .block_on(board.flush())
-        .unwrap();
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(board.flush()).unwrap();
 }
 
 #[test]
@@ -227,6 +225,56 @@ fn a_damaged_folder_is_set_aside() {
             bytes[at..end].fill(0x5a);
             std::fs::write(dir.join("db"), bytes).unwrap();
         });
+    }
+}
+
+/// Where the inner test finds its folder.
+const KILLED: &str = "CALLBOARD_TEST_KILLED_BOARD";
+
+#[test]
+fn a_kill_at_any_moment_leaves_a_board_that_opens() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("board");
+    for round in 0..25_u64 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "board::tests::writing_until_killed", "--ignored", "--nocapture"])
+            .env(KILLED, &dir)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // Killed after some of its lines: while it opens, writes or flushes.
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.take(2 + usize::try_from(round * 7 % 60).unwrap()).all(|l| l.is_ok()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let (board, _) = Board::open(&dir, "a").unwrap();
+        let mut due = std::collections::BTreeMap::new();
+        for seq in 1..=board.folded_to() {
+            due.insert(write(seq).key, write(seq));
+        }
+        assert_eq!(board.entries("").unwrap(), due.into_values().collect::<Vec<_>>(), "{round}");
+    }
+}
+
+#[test]
+#[ignore = "run by `a_kill_at_any_moment_leaves_a_board_that_opens` in a process of its own"]
+fn writing_until_killed() {
+    let Some(dir) = std::env::var_os(KILLED).map(PathBuf::from) else { return };
+    // Ends with the test that started it, too.
+    std::thread::spawn(|| {
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).unwrap();
+        std::process::abort();
+    });
+    let (mut board, _) = Board::open(&dir, "a").unwrap();
+    for seq in board.folded_to() + 1.. {
+        board.apply(seq, write(seq)).unwrap();
+        if seq % 20 == 0 {
+            flush(&board);
+            println!("{seq}");
+        }
     }
 }
 

@@ -27,4 +27,7 @@ pub mod serve;
 mod sessions;
 mod story;
 mod views;
+//! (to come)
+
+pub mod ownership;
 pub mod workspace;

@@ -49,10 +49,7 @@ impl Journal {
     ///
     /// # Errors
     /// When the folder cannot be used, another process has it open, or the journal is damaged.
-    pub fn open(
-        dir: &Path,
-        mut on_line: impl FnMut(Line),
-    ) -> Result<(Self, Replay), JournalError> {
+    pub fn open(dir: &Path, mut on_line: impl FnMut(Line)) -> Result<(Self, Replay), JournalError> {
         Self::open_with(dir, SEGMENT_BYTES, &mut on_line)
     }
 

@@ -86,11 +86,7 @@ impl Chain {
 
     /// Appends the event's line with its newline to `out`. On an error `out` and the chain are as
     /// before.
-    pub(super) fn write(
-        &mut self,
-        stamped: &Stamped,
-        out: &mut Vec<u8>,
-    ) -> Result<(), Unwritable> {
+    pub(super) fn write(&mut self, stamped: &Stamped, out: &mut Vec<u8>) -> Result<(), Unwritable> {
         let start = out.len();
         out.extend_from_slice(SEQ);
         // Writing into a Vec does not fail.
@@ -169,8 +165,7 @@ impl Chain {
 /// since the writer puts whole lines down in order. JSON escapes quotes, so no text in an event can
 /// look like it.
 pub(super) fn holds_a_seam(bytes: &[u8]) -> bool {
-    memchr::memmem::find_iter(bytes, SEQ)
-        .any(|at| at >= 3 && &bytes[at - 3..at - 1] == END)
+    memchr::memmem::find_iter(bytes, SEQ).any(|at| at >= 3 && &bytes[at - 3..at - 1] == END)
 }
 
 struct Header<'a> {

@@ -87,7 +87,8 @@ fn a_flipped_bit_anywhere_is_seen() {
 fn changed(dir: &Path, change: impl FnOnce(&mut Vec<Vec<u8>>)) -> JournalError {
     let segment = segments(dir).remove(0);
     let whole = std::fs::read(&segment).unwrap();
-    let mut lines: Vec<_> = whole.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+    let mut lines: Vec<_> =
+        whole.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
     change(&mut lines);
     std::fs::write(&segment, lines.concat()).unwrap();
     let error = verify(dir).unwrap_err();
@@ -143,7 +144,10 @@ fn a_whole_line_of_a_newer_version_is_never_cut() {
     });
     let text = error.to_string();
     assert!(matches!(error, JournalError::Damaged { fault: LineFault::Event(_), .. }), "{text}");
-    assert!(text.contains("00000000000000000001.jsonl at byte 0: ") && text.contains("bord"), "{text}");
+    assert!(
+        text.contains("00000000000000000001.jsonl at byte 0: ") && text.contains("bord"),
+        "{text}"
+    );
 }
 
 #[test]

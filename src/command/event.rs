@@ -43,6 +43,8 @@ pub enum Event<'a> {
         /// In ms.
         used_ms: u64,
     },
+    /// A process of its tree listens on the port that shows the service to be ready.
+    Listens,
     /// A deadline may have passed.
     Tick,
     /// Someone wants it ended.

@@ -43,6 +43,7 @@ pub fn step(command: &mut Command, event: Event<'_>, now_ms: u64) -> Vec<Effect>
         Event::InputSent => command.input_sent(now_ms),
         Event::Looked { sight, last_line } => command.looked(sight, last_line, now_ms),
         Event::Cpu { used_ms } => command.cpu(used_ms, now_ms),
+        Event::Listens => command.listens(),
         Event::Tick => command.tick(now_ms),
         Event::End { reason } => command.end_asked(reason, now_ms),
         Event::Reported { status, pipe_status } => command.reported(status, pipe_status, now_ms),
@@ -131,6 +132,13 @@ impl Command {
             effects.extend(self.begin_end(CommandState::Failed, reason, now_ms));
         }
         effects
+    }
+
+    fn listens(&mut self) -> Vec<Effect> {
+        match self.phase {
+            Phase::Running | Phase::Awaiting(_) => vec![Effect::TellReady],
+            _ => Vec::new(),
+        }
     }
 
     fn input_sent(&mut self, now_ms: u64) -> Vec<Effect> {

@@ -1,3 +1,11 @@
 //! Sessions: one process each.
+//!
+//! The coordinator's end is `link`; `wire` is what the two ends say. A `holder` is the process
+//! that is a session, forked by a small **stage** process (`holder::stage`); `os` is what is
+//! Linux's alone.
 
+mod driver;
+pub mod holder;
+pub mod link;
+mod os;
 pub mod wire;

@@ -1,0 +1,132 @@
+//! The bash driver: how a command's text reaches the shell and its status comes back.
+
+/// The driver's text, given to bash as its rcfile.
+pub(super) const TEXT: &str = include_str!("driver.bash");
+
+/// Descriptors as the driver's text names them.
+pub(super) mod descriptor {
+    /// One NUL byte a command: read.
+    pub(in crate::session) const GO: i32 = 200;
+    /// Reports: written.
+    pub(in crate::session) const REPORT: i32 = 201;
+    /// The second terminal.
+    pub(in crate::session) const STDERR: i32 = 202;
+    /// `/dev/null`.
+    pub(in crate::session) const NULL: i32 = 203;
+    /// The driver's text.
+    pub(in crate::session) const TEXT: i32 = 204;
+    /// The command.
+    pub(in crate::session) const COMMAND: i32 = 205;
+    /// The first terminal.
+    pub(in crate::session) const MAIN: i32 = 206;
+    /// The last of them.
+    pub(in crate::session) const LAST: i32 = MAIN;
+}
+
+/// After the text: the statuses are caught before anything else can change them.
+const TRAILER: &str = "\n{ __cb_p=(\"$?\" \"${PIPESTATUS[@]}\"); } >/dev/null 2>&1";
+
+/// What brings a shell that stands at a prompt of its own back into the loop.
+pub(super) const NUDGE: &[u8] = b" PROMPT_COMMAND=$__cb_l\n";
+
+/// The command as the driver reads it.
+pub(super) fn command_document(nonce: u64, cwd: &[u8], merge: bool, text: &str) -> Vec<u8> {
+    let stderr = if merge { descriptor::MAIN } else { descriptor::STDERR };
+    let mut document = Vec::with_capacity(text.len() + cwd.len() + 96);
+    document.extend_from_slice(format!("{nonce}\0").as_bytes());
+    document.extend_from_slice(cwd);
+    document.extend_from_slice(format!("\0{stderr}\0").as_bytes());
+    document.extend_from_slice(text.as_bytes());
+    document.extend_from_slice(TRAILER.as_bytes());
+    document.push(0);
+    document
+}
+
+/// One report of the driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Report {
+    /// The command it ends; `None` when the shell only says that it is idle.
+    pub nonce: Option<u64>,
+    /// Its status; `None`: the shell could not get into the command's cwd.
+    pub status: Option<i32>,
+    /// The statuses of its last pipeline, where they were caught.
+    pub pipe_status: Option<Vec<i32>>,
+    /// `$PWD`.
+    pub cwd: Vec<u8>,
+}
+
+/// More pipeline members than this are not believed.
+const MEMBERS_MAX: usize = 4096;
+
+/// Takes the first whole report off `bytes`.
+pub(super) fn take_report(bytes: &mut Vec<u8>) -> Option<Report> {
+    let mut fields = Fields { bytes, at: 0 };
+    let nonce = fields.number::<u64>()?;
+    let status = fields.number::<i32>()?;
+    let caught = fields.number::<usize>()?.unwrap_or(0).min(MEMBERS_MAX);
+    let mut statuses = Vec::new();
+    for _ in 0..caught {
+        statuses.extend(fields.number::<i32>()?);
+    }
+    let cwd = fields.next()?.to_vec();
+    let used = fields.at;
+    bytes.drain(..used);
+    // The first is the status itself, the rest are the pipeline's.
+    let pipe_status = statuses.get(1..).filter(|members| !members.is_empty()).map(<[i32]>::to_vec);
+    Some(Report { nonce, status, pipe_status, cwd })
+}
+
+struct Fields<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Fields<'a> {
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let rest = self.bytes.get(self.at..)?;
+        let end = memchr::memchr(0, rest)?;
+        self.at += end + 1;
+        Some(&rest[..end])
+    }
+
+    /// The outer `None`: not there yet. The inner one: no number.
+    fn number<N: std::str::FromStr>(&mut self) -> Option<Option<N>> {
+        let field = self.next()?;
+        Some(std::str::from_utf8(field).ok().and_then(|text| text.parse().ok()))
+    }
+}
+
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_come_in_pieces() {
+        let whole = b"7\x001\x003\x001\x000\x001\x00/tmp\x00\x000\x000\x00/\x00";
+        let first = Report {
+            nonce: Some(7),
+            status: Some(1),
+            pipe_status: Some(vec![0, 1]),
+            cwd: b"/tmp".to_vec(),
+        };
+        let second =
+            Report { nonce: None, status: Some(0), pipe_status: None, cwd: b"/".to_vec() };
+        for cut in 1..whole.len() {
+            let mut seen = Vec::new();
+            let mut bytes = Vec::new();
+            for part in whole.chunks(cut) {
+                bytes.extend_from_slice(part);
+                seen.extend(std::iter::from_fn(|| take_report(&mut bytes)));
+            }
+            assert_eq!(seen, [first.clone(), second.clone()], "cut {cut}");
+        }
+    }
+
+    #[test]
+    fn a_cwd_that_cannot_be_entered_has_no_status() {
+        let mut bytes = b"3\0cd\x000\0/\0".to_vec();
+        assert_eq!(take_report(&mut bytes).and_then(|report| report.status), None);
+        assert!(bytes.is_empty());
+    }
+}

@@ -1,0 +1,132 @@
+//! The boundary after a command: its last bytes are read, its terminal put right, its end told.
+
+use crate::command::event::Event;
+use crate::domain::plan::Ready;
+use crate::domain::result::Note;
+use crate::session::wire::{CommandEnd, FactBody, Listener, Span};
+use crate::transcript::index::Stream;
+
+use super::ports::listening;
+use super::proc;
+use super::session::{Active, Session, Started};
+use super::shell::Doing;
+
+/// What is read after the status at most: a background job may never stop printing.
+const LAST_BYTES_MAX: usize = 1024 * 1024;
+
+impl Session {
+    /// Closes the running command and tells its end.
+    pub(super) fn finish(&mut self, now_ms: u64) {
+        self.drop_checker();
+        if self.active.as_ref().is_some_and(|active| active.started.is_some()) {
+            for stream in [Stream::Main, Stream::Stderr] {
+                self.read_terminal(stream, LAST_BYTES_MAX, now_ms);
+            }
+        }
+        let Some(active) = self.active.take() else { return };
+        self.looks.stop();
+        self.tree_due_ms = None;
+        match active.started {
+            Some(started) => self.tell_ended(&active, started, now_ms),
+            None => {
+                let reason = active.command.outcome().and_then(|outcome| outcome.reason.clone());
+                if let Some(reason) = reason {
+                    self.tell_unstarted(active.command.spec(), reason);
+                }
+            }
+        }
+        if matches!(self.shell.doing, Doing::Gone(_)) {
+            self.close(now_ms);
+        }
+    }
+
+    fn tell_ended(&mut self, active: &Active, started: Started, now_ms: u64) {
+        let Some(outcome) = active.command.outcome().cloned() else { return };
+        let spec = active.command.spec();
+        let children = self.tree.end(outcome.tree_ended);
+        let mut notes = outcome.notes;
+        let discarded = self.put_terminals_right();
+        if discarded > 0 {
+            notes.push(Note::InputDiscarded { bytes: discarded });
+        }
+        let (cwd, exists) = self.shell.cwd();
+        if !exists {
+            notes.push(Note::CwdMissing { path: cwd.clone() });
+        }
+        if let Some(message) = self.capture.take_fault() {
+            notes.push(Note::CaptureDegraded { message });
+        }
+        if children.iter().any(|child| !child.ended) {
+            self.ports.watch_leftovers(now_ms);
+        }
+        let span = Span {
+            raw_start: started.raw,
+            raw_end: self.capture.raw_end(),
+            idx_start: started.idx,
+            idx_end: self.capture.idx_end(),
+        };
+        self.end_is_told();
+        let end = Box::new(CommandEnd {
+            command: spec.id.clone(),
+            state: outcome.state,
+            reason: outcome.reason,
+            exit_code: outcome.exit_code,
+            pipe_status: outcome.pipe_status,
+            cwd,
+            started_at: Some(started.at),
+            duration_ms: now_ms.saturating_sub(started.at_ms),
+            children,
+            notes,
+            awaiting: outcome.awaiting,
+            span,
+            merged: spec.merge,
+        });
+        self.facts.push(FactBody::Ended { end });
+    }
+
+    /// Input that nobody read would be eaten by the next command, and modes that a program left
+    /// behind would change its output.
+    fn put_terminals_right(&mut self) -> u64 {
+        let written = self.input.written;
+        let mut discarded = self.input.discard();
+        for terminal in [&self.main, &self.stderr] {
+            if written {
+                discarded += terminal.discard_input();
+            } else {
+                terminal.restore_modes();
+            }
+        }
+        discarded
+    }
+
+    /// Tells on which ports the session's processes listen, and whether the service is ready.
+    pub(super) fn look_at_ports(&mut self, now_ms: u64) {
+        let mut processes = self.tree.everything();
+        // A service may have taken the shell's place.
+        processes.extend(proc::process(self.shell.pid));
+        let ports = listening(&processes);
+        self.look_for_readiness(&ports, now_ms);
+        let alone = self.active.is_none() && !self.tree.prune();
+        self.ports.looked(alone, now_ms);
+        if let Some(ports) = self.ports.changed(ports) {
+            self.facts.push(FactBody::Listening { ports });
+        }
+    }
+
+    fn look_for_readiness(&mut self, ports: &[Listener], now_ms: u64) {
+        if self.ports.is_ready {
+            return;
+        }
+        let Some(active) = &self.active else { return };
+        let Some(Ready::Port(wanted)) = active.command.spec().ready else { return };
+        let own: Vec<i32> = self.tree.born().iter().map(|process| process.pid).collect();
+        let listens = ports.iter().any(|listener| {
+            listener.port == wanted
+                && (own.contains(&listener.pid) || listener.pid == self.shell.pid)
+        });
+        if listens {
+            self.ports.is_ready = true;
+            self.feed(Event::Listens, now_ms);
+        }
+    }
+}

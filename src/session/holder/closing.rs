@@ -1,0 +1,117 @@
+//! The end of a session: everything in it is asked to go, then made to.
+
+use rustix::process::Signal;
+
+use crate::command::event::Event;
+use crate::domain::outcome::Reason;
+use crate::domain::result::Child;
+use crate::session::wire::FactBody;
+
+use super::session::Session;
+use super::shell::Doing;
+use super::tree::signal_all;
+
+/// From the request to the kill.
+const GRACE_MS: u64 = 2_000;
+/// What outlives the kill for so long cannot be ended by us.
+const GIVE_UP_AFTER_MS: u64 = 2_000;
+/// How often the tree is looked at.
+const LOOK_EVERY_MS: u64 = 5;
+
+/// A session on its way out.
+pub(super) struct Closing {
+    since_ms: u64,
+    killed: bool,
+    due_ms: Option<u64>,
+    over: bool,
+}
+
+impl Closing {
+    /// Something has died: see whether that was the last.
+    pub(super) fn look_at(&mut self, now_ms: u64) {
+        if !self.over {
+            self.due_ms = Some(now_ms);
+        }
+    }
+
+    /// True when it is time to look.
+    pub(super) fn is_due(&self, now_ms: u64) -> bool {
+        self.due_ms.is_some_and(|due| due <= now_ms)
+    }
+
+    /// When it is time to look.
+    pub(super) fn due(&self) -> Option<u64> {
+        self.due_ms
+    }
+}
+
+impl Session {
+    /// Begins to end everything in the session.
+    pub(super) fn close(&mut self, now_ms: u64) {
+        if self.closing.is_some() {
+            return;
+        }
+        self.closing =
+            Some(Closing { since_ms: now_ms, killed: false, due_ms: Some(now_ms), over: false });
+        for command in std::mem::take(&mut self.queue) {
+            self.tell_unstarted(command.spec(), Reason::SessionClosed);
+        }
+        self.feed(Event::End { reason: Reason::SessionClosed }, now_ms);
+        let processes = self.tree.everything();
+        signal_all(&processes, Signal::TERM);
+        if !processes.is_empty() && !matches!(self.shell.doing, Doing::Gone(_)) {
+            // An interactive bash ignores TERM; HUP it hands on to its jobs.
+            self.signal_shell(Signal::HUP);
+            self.signal_shell(Signal::CONT);
+        }
+    }
+
+    /// Looks what is left, and goes on.
+    pub(super) fn close_further(&mut self, now_ms: u64) {
+        let processes = self.tree.everything();
+        let shell_gone = matches!(self.shell.doing, Doing::Gone(_));
+        let Some(closing) = &mut self.closing else { return };
+        closing.due_ms = Some(now_ms + LOOK_EVERY_MS);
+        let age_ms = now_ms.saturating_sub(closing.since_ms);
+        let give_up = age_ms >= GRACE_MS + GIVE_UP_AFTER_MS;
+        if (processes.is_empty() && shell_gone) || give_up {
+            if self.active.is_some() && !give_up {
+                // Its machine sees the empty tree next.
+                self.look_at_tree(now_ms);
+                if self.active.is_some() {
+                    return;
+                }
+            }
+            self.tell_closed(&processes);
+            return;
+        }
+        if age_ms >= GRACE_MS {
+            closing.killed = true;
+        }
+        if closing.killed {
+            signal_all(&processes, Signal::KILL);
+        }
+        if !shell_gone && (processes.is_empty() || age_ms >= GRACE_MS) {
+            self.signal_shell(Signal::KILL);
+        }
+    }
+
+    fn tell_closed(&mut self, left: &[super::proc::Process]) {
+        if let Some(closing) = &mut self.closing {
+            closing.over = true;
+            closing.due_ms = None;
+        }
+        // Private to the session: what cannot be removed now nobody can use either.
+        drop(std::fs::remove_dir_all(&self.spec.tmp));
+        let survivors = left
+            .iter()
+            .map(|process| Child { pid: process.pid, command: process.command(), ended: false })
+            .collect();
+        self.facts.push(FactBody::Closed { survivors });
+    }
+
+    /// True once nothing is left to do.
+    pub(super) fn is_over(&self) -> bool {
+        self.closing.as_ref().is_some_and(|closing| closing.over) && self.facts.is_empty()
+    }
+}

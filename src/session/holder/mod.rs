@@ -1,0 +1,26 @@
+//! The process that is a session, and the stage that forks it.
+//!
+//! ```text
+//! coordinator ── one socket ──▶ stage ── fork ──▶ holder ── fork, exec ──▶ bash
+//!       └──────────── the holder's own socket ───────┘
+//! ```
+//!
+//! A holder has one thread and one loop (`turn`): poll, take what has come, let the command's
+//! machine decide, perform. Nothing in the loop blocks.
+
+mod capture;
+mod checker;
+mod closing;
+mod perform;
+mod boundary;
+mod outbox;
+mod ports;
+mod probe;
+mod proc;
+mod session;
+mod shell;
+mod stage;
+mod tree;
+mod turn;
+
+pub use stage::stage_main;

@@ -1,0 +1,277 @@
+//! What the command's machine asks for, done.
+
+use std::collections::VecDeque;
+
+use rustix::process::Signal;
+
+use crate::command::event::{Effect, Event};
+use crate::command::lines::last_line;
+use crate::domain::ids::CommandId;
+use crate::session::wire::FactBody;
+
+use super::super::driver;
+use super::super::os::process;
+use super::checker::Checker;
+use super::probe::View;
+use super::proc;
+use super::session::{Session, Started};
+use super::tree::signal_all;
+
+/// First look after the output has stopped.
+const LOOK_FIRST_MS: u64 = 15;
+/// Looks become rarer up to this.
+const LOOK_PAUSE_MAX_MS: u64 = 250;
+/// How often a tree that is being ended is looked at.
+const TREE_EVERY_MS: u64 = 5;
+/// Input that a program has not taken; what goes beyond is refused.
+const INPUT_BYTES_MAX: usize = 1024 * 1024;
+
+/// Input on its way to a terminal.
+#[derive(Default)]
+pub(super) struct Input {
+    waiting: VecDeque<u8>,
+    /// To the second terminal.
+    at_stderr: bool,
+    /// Something was written since the last boundary.
+    pub written: bool,
+}
+
+impl Input {
+    /// True while this terminal has to take something.
+    pub(super) fn waits_for(&self, stderr: bool) -> bool {
+        self.at_stderr == stderr && !self.waiting.is_empty()
+    }
+
+    /// Drops what was not taken, and says how much it was.
+    pub(super) fn discard(&mut self) -> u64 {
+        let dropped = self.waiting.len() as u64;
+        self.waiting = VecDeque::new();
+        self.written = false;
+        dropped
+    }
+}
+
+/// When the foreground group is looked at.
+#[derive(Default)]
+pub(super) struct Looks {
+    due_ms: Option<u64>,
+    pause_ms: u64,
+    /// Whoever was last seen waiting does so at the second terminal.
+    at_stderr: bool,
+}
+
+impl Looks {
+    /// Something has happened: look again soon.
+    pub(super) fn soon(&mut self, now_ms: u64) {
+        self.due_ms = Some(now_ms + LOOK_FIRST_MS);
+        self.pause_ms = LOOK_FIRST_MS;
+    }
+
+    /// No command, no looks.
+    pub(super) fn stop(&mut self) {
+        *self = Self::default();
+    }
+
+    /// True when it is time.
+    pub(super) fn is_due(&self, now_ms: u64) -> bool {
+        self.due_ms.is_some_and(|due| due <= now_ms)
+    }
+
+    /// The time of the next one.
+    pub(super) fn due(&self) -> Option<u64> {
+        self.due_ms
+    }
+}
+
+impl Session {
+    /// Does what the machine asks.
+    pub(super) fn perform(&mut self, effect: Effect, now_ms: u64) {
+        let Some(active) = &self.active else { return };
+        let command = active.command.spec().id.clone();
+        match effect {
+            Effect::Check => self.check(now_ms),
+            Effect::Start => self.start(now_ms),
+            Effect::Send { text } => {
+                self.send(text.as_bytes(), self.looks.at_stderr);
+                self.looks.soon(now_ms);
+            }
+            Effect::TellAwaiting { awaiting } => {
+                self.facts.push(FactBody::Awaiting { command, awaiting });
+            }
+            Effect::TellResumed => self.facts.push(FactBody::Resumed { command }),
+            Effect::TellAnswered { prompt } => {
+                self.facts.push(FactBody::Answered { command, prompt });
+            }
+            Effect::TellReady => self.facts.push(FactBody::ServiceReady { command }),
+            Effect::SampleCpu => {
+                let used_ms = self.cpu_ms();
+                self.feed(Event::Cpu { used_ms }, now_ms);
+            }
+            Effect::Interrupt => {
+                self.tree.note_ended(&self.tree.born());
+                if let Some(group) = self.main.foreground() {
+                    process::signal_group(group, Signal::INT);
+                    process::signal_group(group, Signal::CONT);
+                }
+                self.tree_due_ms = Some(now_ms + 1);
+            }
+            Effect::Terminate => self.end_tree(Signal::TERM, now_ms),
+            Effect::Kill => self.end_tree(Signal::KILL, now_ms),
+            Effect::KillShell => self.signal_shell(Signal::KILL),
+            Effect::Nudge => {
+                // Nothing of it may be seen; the boundary puts the echo back.
+                self.main.set_echo(false);
+                self.send(driver::NUDGE, false);
+            }
+            Effect::Finish => self.finish(now_ms),
+        }
+    }
+
+    fn check(&mut self, now_ms: u64) {
+        let Some(active) = &self.active else { return };
+        match Checker::start(&self.shell.path, &active.command.spec().text, now_ms) {
+            Ok(checker) => {
+                self.tree.own(checker.pid);
+                self.checker = Some(checker);
+            }
+            // The shell itself will find whatever is wrong with the text.
+            Err(_) => self.feed(Event::Checked { incomplete: None }, now_ms),
+        }
+    }
+
+    fn start(&mut self, now_ms: u64) {
+        // Whatever earlier jobs have printed by now is not this command's.
+        self.read_terminals(now_ms);
+        let Some(active) = &mut self.active else { return };
+        let spec = active.command.spec();
+        let missing = spec.cwd.as_ref().filter(|cwd| !cwd.is_dir());
+        let given = match missing {
+            Some(cwd) => Err(format!("no folder {}", cwd.display())),
+            None => self
+                .shell
+                .give(spec.cwd.as_deref(), spec.merge, &spec.text)
+                .map_err(|error| format!("the text cannot be given to the shell: {error}")),
+        };
+        if let Err(message) = given {
+            self.feed(Event::StartFailed { message }, now_ms);
+            return;
+        }
+        self.tree.begin();
+        self.begun += 1;
+        self.capture.clear_tail();
+        active.number = self.begun;
+        let (raw, idx) = (self.capture.raw_end(), self.capture.idx_end());
+        let at = self.clock.stamp(now_ms);
+        active.started = Some(Started { at, at_ms: now_ms, raw, idx });
+        let command = spec.id.clone();
+        let is_service = spec.ready.is_some();
+        self.facts.push(FactBody::Started { command, at, offset: raw });
+        self.looks.soon(now_ms);
+        if is_service {
+            self.ports.watch_service(now_ms);
+        }
+        self.feed(Event::Started, now_ms);
+    }
+
+    /// Input from outside: for the running command only.
+    pub(super) fn take_input(&mut self, command: Option<&CommandId>, text: &str, now_ms: u64) {
+        let wanted = self.active.as_ref().is_some_and(|active| {
+            active.started.is_some()
+                && command.is_none_or(|command| *command == active.command.spec().id)
+        });
+        if wanted {
+            self.feed(Event::InputSent, now_ms);
+            self.send(text.as_bytes(), self.looks.at_stderr);
+            self.looks.soon(now_ms);
+        }
+    }
+
+    fn send(&mut self, bytes: &[u8], at_stderr: bool) {
+        let room = INPUT_BYTES_MAX.saturating_sub(self.input.waiting.len());
+        self.input.waiting.extend(&bytes[..bytes.len().min(room)]);
+        self.input.at_stderr = at_stderr;
+        self.write_input();
+    }
+
+    /// Writes what the terminal takes.
+    pub(super) fn write_input(&mut self) {
+        let terminal = if self.input.at_stderr { &self.stderr } else { &self.main };
+        while !self.input.waiting.is_empty() {
+            let (front, _) = self.input.waiting.as_slices();
+            match rustix::io::write(&terminal.master, front) {
+                Ok(0) => return,
+                Ok(taken) => {
+                    self.input.waiting.drain(..taken);
+                    self.input.written = true;
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Looks whether the foreground group waits for input.
+    pub(super) fn look(&mut self, now_ms: u64) {
+        let wanted = self.active.as_ref().is_some_and(|active| active.command.wants_looks());
+        if !wanted {
+            self.looks.stop();
+            return;
+        }
+        self.looks.pause_ms = (self.looks.pause_ms * 2).clamp(LOOK_FIRST_MS, LOOK_PAUSE_MAX_MS);
+        self.looks.due_ms = Some(now_ms + self.looks.pause_ms);
+        if !self.input.waiting.is_empty() {
+            return;
+        }
+        let tree = self.tree.everything();
+        let seen = View {
+            main: &self.main,
+            stderr: &self.stderr,
+            shell: self.shell.pid,
+            shell_program: self.shell.program,
+        }
+        .look(&tree);
+        self.looks.at_stderr = seen.at_stderr;
+        let last_line = last_line(self.capture.tail());
+        self.feed(Event::Looked { sight: seen.sight, last_line: &last_line }, now_ms);
+    }
+
+    /// Looks at what is left of a tree that is being ended.
+    pub(super) fn look_at_tree(&mut self, now_ms: u64) {
+        if !self.active.as_ref().is_some_and(|active| active.command.is_ending()) {
+            self.tree_due_ms = None;
+            return;
+        }
+        self.tree_due_ms = Some(now_ms + TREE_EVERY_MS);
+        let left = self.tree.born();
+        self.tree.note_ended(&left);
+        self.feed(Event::Tree { left: left.len() }, now_ms);
+    }
+
+    fn end_tree(&mut self, signal: Signal, now_ms: u64) {
+        let born = self.tree.born();
+        self.tree.note_ended(&born);
+        signal_all(&born, signal);
+        self.tree_due_ms = Some(now_ms + 1);
+    }
+
+    /// Sends the shell a signal.
+    pub(super) fn signal_shell(&self, signal: Signal) {
+        // It is our own child: until it is reaped its pid cannot become another's.
+        drop(process::signal(self.shell.pid, signal, || true));
+    }
+
+    /// CPU time of the running command's tree, and of what it has left to us to bury.
+    fn cpu_ms(&self) -> u64 {
+        let living = self.tree.born();
+        let shell = proc::process(self.shell.pid);
+        living.iter().chain(&shell).map(|process| process.cpu_ms).sum::<u64>()
+            + process::reaped_cpu_ms()
+    }
+
+    /// Stops a parser that is not needed any more.
+    pub(super) fn drop_checker(&mut self) {
+        if let Some(checker) = self.checker.take() {
+            drop(process::signal(checker.pid, Signal::KILL, || true));
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What `/proc` says of processes.
+
+use std::fs;
+use std::os::linux::fs::MetadataExt as _;
+
+/// A process as its `stat` shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Process {
+    pub pid: i32,
+    /// When it started, in ticks since boot: with the pid it names a process for good.
+    pub start: u64,
+    /// Its process group.
+    pub group: i32,
+    /// `Z` is a corpse.
+    pub state: u8,
+    /// CPU time, its own and that of the children it has waited for.
+    pub cpu_ms: u64,
+    name: String,
+}
+
+/// The kernel's clock in `stat`: 100 ticks a second on every Linux that runs this.
+const TICK_MS: u64 = 10;
+/// A command line in a result is for recognising a process.
+const COMMAND_CHARS_MAX: usize = 200;
+
+/// Reads a process; `None` when it is gone.
+pub(super) fn process(pid: i32) -> Option<Process> {
+    parse_stat(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+fn parse_stat(pid: i32, stat: &[u8]) -> Option<Process> {
+    // The name is in brackets and may hold anything, brackets too.
+    let open = memchr::memchr(b'(', stat)?;
+    let close = memchr::memrchr(b')', stat)?;
+    let name = String::from_utf8_lossy(stat.get(open + 1..close)?).into_owned();
+    let rest = std::str::from_utf8(stat.get(close + 2..)?).ok()?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
+    let ticks: u64 = (11..15).filter_map(number).sum();
+    Some(Process {
+        pid,
+        start: number(19)?,
+        group: fields.get(2)?.parse().ok()?,
+        state: *fields.first()?.as_bytes().first()?,
+        cpu_ms: ticks * TICK_MS,
+        name,
+    })
+}
+
+impl Process {
+    /// True when the pid still means this process.
+    pub(super) fn is_there(&self) -> bool {
+        process(self.pid).is_some_and(|now| now.start == self.start && now.state != b'Z')
+    }
+
+    /// Its command line, shortened; its name where it has none.
+    pub(super) fn command(&self) -> String {
+        let line = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        let line = line.trim_end();
+        if line.is_empty() {
+            return self.name.clone();
+        }
+        line.chars().take(COMMAND_CHARS_MAX).collect()
+    }
+}
+
+/// The children of a process, of all its threads.
+pub(super) fn children(pid: i32) -> Vec<i32> {
+    let mut all = Vec::new();
+    for thread in threads(pid) {
+        match fs::read_to_string(format!("/proc/{pid}/task/{thread}/children")) {
+            Ok(list) => all.extend(list.split_ascii_whitespace().filter_map(|n| n.parse::<i32>().ok())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                if fs::exists("/proc/self/task").unwrap_or(false)
+                    && !fs::exists(format!("/proc/self/task/{}/children", std::process::id()))
+                        .unwrap_or(false)
+                {
+                    return children_by_scan(pid);
+                }
+            }
+            Err(_) => {}
+        }
+    }
+    all
+}
+
+/// A kernel without `children` files: every process is asked for its parent.
+fn children_by_scan(parent: i32) -> Vec<i32> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok())
+        .filter(|&pid| parent_of(pid) == Some(parent))
+        .collect()
+}
+
+fn parent_of(pid: i32) -> Option<i32> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let close = memchr::memrchr(b')', &stat)?;
+    let rest = std::str::from_utf8(stat.get(close + 2..)?).ok()?;
+    rest.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// The threads of a process.
+pub(super) fn threads(pid: i32) -> Vec<i32> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// The system call in which a thread is blocked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Blocked {
+    pub number: i64,
+    pub arguments: [u64; 6],
+}
+
+/// `Ok(None)`: it runs, or is gone. `Err`: it may not be examined.
+pub(super) fn blocked_in(pid: i32, thread: i32) -> Result<Option<Blocked>, ()> {
+    match fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall")) {
+        Ok(line) => Ok(parse_syscall(&line)),
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Err(()),
+        Err(_) => Ok(None),
+    }
+}
+
+fn parse_syscall(line: &str) -> Option<Blocked> {
+    let mut fields = line.split_ascii_whitespace();
+    let number = fields.next()?.parse().ok().filter(|&number| number >= 0)?;
+    let mut arguments = [0; 6];
+    for argument in &mut arguments {
+        *argument = u64::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok()?;
+    }
+    Some(Blocked { number, arguments })
+}
+
+/// How often a thread has given up the processor by itself: two waits differ in it.
+pub(super) fn waits(pid: i32, thread: i32) -> u64 {
+    fs::read_to_string(format!("/proc/{pid}/task/{thread}/status"))
+        .ok()
+        .and_then(|status| {
+            let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches"))?;
+            line.split_ascii_whitespace().nth(1)?.parse().ok()
+        })
+        .unwrap_or(0)
+}
+
+/// The device behind a process's descriptor.
+pub(super) fn device_of(pid: i32, descriptor: u64) -> Option<u64> {
+    Some(fs::metadata(format!("/proc/{pid}/fd/{descriptor}")).ok()?.st_rdev())
+}
+
+/// The file that a process runs.
+pub(super) fn program_of(pid: i32) -> Option<(u64, u64)> {
+    let file = fs::metadata(format!("/proc/{pid}/exe")).ok()?;
+    Some((file.st_dev(), file.st_ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_brackets_do_not_mislead() {
+        let stat = b"12 (a) b) S 1 34 34 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4711 100 200";
+        let process = parse_stat(12, stat).unwrap();
+        assert_eq!((process.group, process.state, process.start), (34, b'S', 4711));
+        assert_eq!((process.cpu_ms, process.name.as_str()), (260, "a) b"));
+    }
+
+    #[test]
+    fn this_process_is_there() {
+        let pid = i32::try_from(std::process::id()).unwrap();
+        let me = process(pid).unwrap();
+        assert!(me.is_there());
+        assert!(!Process { start: me.start + 1, ..me }.is_there());
+    }
+
+    #[test]
+    fn system_calls() {
+        let line = "0 0x0 0x56 0x400 0x0 0x7 0x1 0x7ffc 0x7f7a\n";
+        let blocked = Blocked { number: 0, arguments: [0, 0x56, 0x400, 0, 7, 1] };
+        assert_eq!(parse_syscall(line), Some(blocked));
+        assert_eq!(parse_syscall("running\n"), None);
+        assert_eq!(parse_syscall("-1 0x7ffc 0x7f7a\n"), None);
+    }
+}

@@ -1,0 +1,370 @@
+//! One session: its terminals, shell and commands, and what has come from each.
+
+use std::collections::VecDeque;
+use std::io;
+
+use crate::command::event::{Event, Fate};
+use crate::command::state::Command;
+use crate::command::step::step;
+use crate::domain::outcome::Reason;
+use crate::domain::session::{CommandSpec, SessionSpec};
+use crate::domain::time::Timestamp;
+use crate::session::wire::{Ask, CommandEnd, FactBody, Span};
+use crate::transcript::index::Stream;
+
+use super::super::os::pty::Terminal;
+use super::capture::Capture;
+use super::checker::{Checker, Verdict};
+use super::closing::Closing;
+use super::perform::{Input, Looks};
+use super::ports::PortWatch;
+use super::shell::{Doing, Shell};
+use super::tree::Tree;
+use super::turn::Clock;
+
+/// Output is taken in pieces of this size: one write each.
+const CHUNK_BYTES: usize = 64 * 1024;
+/// What is read at once before anything else gets its turn.
+const TURN_BYTES: usize = 256 * 1024;
+/// The transcript's growth is told at most this often.
+const TELL_EVERY_MS: u64 = 20;
+
+/// The session, and everything in it.
+pub(super) struct Session {
+    pub spec: SessionSpec,
+    pub clock: Clock,
+    pub main: Terminal,
+    pub stderr: Terminal,
+    pub shell: Shell,
+    pub capture: Capture,
+    pub tree: Tree,
+    pub queue: VecDeque<Command>,
+    pub active: Option<Active>,
+    pub checker: Option<Checker>,
+    pub input: Input,
+    pub looks: Looks,
+    pub ports: PortWatch,
+    pub closing: Option<Closing>,
+    /// While a command's tree is being ended: when it is next looked at.
+    pub tree_due_ms: Option<u64>,
+    pub facts: Vec<FactBody>,
+    /// Commands begun so far.
+    pub begun: u32,
+    told_end: u64,
+    tell_at_ms: Option<u64>,
+    buffer: Vec<u8>,
+}
+
+/// The command whose turn it is.
+pub(super) struct Active {
+    pub command: Command,
+    pub number: u32,
+    pub started: Option<Started>,
+}
+
+/// What is noted when a command starts.
+#[derive(Clone, Copy)]
+pub(super) struct Started {
+    pub at: Timestamp,
+    pub at_ms: u64,
+    pub raw: u64,
+    pub idx: u64,
+}
+
+impl Session {
+    /// Opens terminals and transcript, and starts the shell.
+    ///
+    /// # Errors
+    /// What could not be done, and where.
+    pub(super) fn open(spec: SessionSpec, clock: Clock) -> io::Result<Self> {
+        let capture = Capture::open(&spec.transcript)?;
+        let (main, stderr) = (Terminal::open(spec.size)?, Terminal::open(spec.size)?);
+        let shell = Shell::start(&spec, &main, &stderr)?;
+        let mut tree = Tree::default();
+        tree.own(shell.pid);
+        Ok(Self {
+            told_end: capture.raw_end(),
+            spec,
+            clock,
+            main,
+            stderr,
+            shell,
+            capture,
+            tree,
+            queue: VecDeque::new(),
+            active: None,
+            checker: None,
+            input: Input::default(),
+            looks: Looks::default(),
+            ports: PortWatch::default(),
+            closing: None,
+            tree_due_ms: None,
+            facts: Vec::new(),
+            begun: 0,
+            tell_at_ms: None,
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Takes what the coordinator asks.
+    pub(super) fn asked(&mut self, ask: Ask, now_ms: u64) {
+        match ask {
+            Ask::Run { spec } => self.enqueue(spec),
+            Ask::Input { command, text } => self.take_input(command.as_ref(), &text, now_ms),
+            Ask::End { command, reason } => {
+                let queued = self.queue.iter().position(|queued| queued.spec().id == command);
+                if let Some(queued) = queued.and_then(|index| self.queue.remove(index)) {
+                    self.tell_unstarted(queued.spec(), reason);
+                } else if self.active.as_ref().is_some_and(|a| a.command.spec().id == command) {
+                    self.feed(Event::End { reason }, now_ms);
+                }
+            }
+            Ask::Resize { size } => {
+                // A terminal that cannot be resized keeps its size; the session goes on.
+                drop(self.main.resize(size));
+                drop(self.stderr.resize(size));
+            }
+            Ask::Close => self.close(now_ms),
+            // A second Open has no meaning; Ack is the outbox's.
+            Ask::Open { .. } | Ask::Ack { .. } => {}
+        }
+    }
+
+    fn enqueue(&mut self, spec: CommandSpec) {
+        if self.closing.is_some() || matches!(self.shell.doing, Doing::Gone(_)) {
+            self.tell_unstarted(&spec, Reason::SessionClosed);
+            return;
+        }
+        match Command::new(spec.clone()) {
+            Ok(command) => self.queue.push_back(command),
+            Err(message) => self.tell_unstarted(&spec, Reason::StartFailed { message }),
+        }
+    }
+
+    /// Gives the next command its turn, if the shell is idle.
+    pub(super) fn start_next(&mut self, now_ms: u64) {
+        while self.active.is_none() && self.shell.doing == Doing::Idle && self.closing.is_none() {
+            let Some(command) = self.queue.pop_front() else { return };
+            self.active = Some(Active { command, number: 0, started: None });
+            self.feed(Event::Turn, now_ms);
+        }
+    }
+
+    /// Lets the command's machine decide, and performs what it asks for.
+    pub(super) fn feed(&mut self, event: Event<'_>, now_ms: u64) {
+        let Some(active) = &mut self.active else { return };
+        for effect in step(&mut active.command, event, now_ms) {
+            self.perform(effect, now_ms);
+        }
+    }
+
+    /// Reads what the terminals have.
+    pub(super) fn read_terminals(&mut self, now_ms: u64) {
+        for stream in [Stream::Main, Stream::Stderr] {
+            self.read_terminal(stream, TURN_BYTES, now_ms);
+        }
+    }
+
+    /// Reads one terminal to its present end, or to `bytes_max`.
+    pub(super) fn read_terminal(&mut self, stream: Stream, bytes_max: usize, now_ms: u64) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.resize(CHUNK_BYTES, 0);
+        let mut total = 0;
+        while total < bytes_max {
+            let terminal = if stream == Stream::Main { &self.main } else { &self.stderr };
+            let got = fill(terminal, &mut buffer);
+            if got == 0 {
+                break;
+            }
+            total += got;
+            self.keep_output(stream, &buffer[..got], now_ms);
+            if got < buffer.len() {
+                break;
+            }
+        }
+        self.buffer = buffer;
+    }
+
+    fn keep_output(&mut self, stream: Stream, bytes: &[u8], now_ms: u64) {
+        let number = self.active.as_ref().filter(|a| a.started.is_some()).map_or(0, |a| a.number);
+        self.capture.append(stream, number, self.clock.micros(), bytes);
+        if self.tell_at_ms.is_none() && self.capture.raw_end() > self.told_end {
+            self.tell_at_ms = Some(now_ms + TELL_EVERY_MS);
+        }
+        if number != 0 {
+            self.looks.soon(now_ms);
+            self.feed(Event::Output { bytes, stderr: stream == Stream::Stderr }, now_ms);
+        }
+    }
+
+    /// Takes what the shell reports.
+    pub(super) fn take_reports(&mut self, now_ms: u64) {
+        while let Some(report) = {
+            let starting = self.shell.doing == Doing::Starting;
+            self.shell.report().map(|report| (starting, report))
+        } {
+            let (starting, report) = report;
+            if starting {
+                let holder = i32::try_from(std::process::id()).unwrap_or(0);
+                self.facts.push(FactBody::Opened { holder, shell: self.shell.pid });
+                continue;
+            }
+            match report.status {
+                Some(status) => {
+                    let pipe_status = report.pipe_status;
+                    self.feed(Event::Reported { status, pipe_status }, now_ms);
+                }
+                None => {
+                    let cwd = self.active.as_ref().and_then(|a| a.command.spec().cwd.clone());
+                    let cwd = cwd.unwrap_or_default();
+                    let message = format!("cannot go into {}", cwd.display());
+                    self.feed(Event::StartFailed { message }, now_ms);
+                }
+            }
+        }
+    }
+
+    /// Takes what the parser found.
+    pub(super) fn take_verdict(&mut self, now_ms: u64) {
+        let Some(checker) = &mut self.checker else { return };
+        if !checker.listen() {
+            return;
+        }
+        let text = self.active.as_ref().map_or("", |active| &active.command.spec().text);
+        let verdict = checker.verdict(&self.shell.path, text, now_ms);
+        self.checker = None;
+        match verdict {
+            Verdict::Again(checker) => {
+                self.tree.own(checker.pid);
+                self.checker = Some(checker);
+            }
+            Verdict::Complete => self.feed(Event::Checked { incomplete: None }, now_ms),
+            Verdict::Incomplete(message) => {
+                self.feed(Event::Checked { incomplete: Some(message) }, now_ms);
+            }
+        }
+    }
+
+    /// A child of the holder's has died: the shell, a parser, or an orphan of the session.
+    pub(super) fn died(&mut self, pid: i32, fate: Fate, now_ms: u64) {
+        self.tree.disown(pid);
+        if self.tree_due_ms.is_some() {
+            self.tree_due_ms = Some(now_ms);
+        }
+        if let Some(closing) = &mut self.closing {
+            closing.look_at(now_ms);
+        }
+        if pid != self.shell.pid || matches!(self.shell.doing, Doing::Gone(_)) {
+            return;
+        }
+        let starting = self.shell.doing == Doing::Starting;
+        self.shell.doing = Doing::Gone(fate);
+        if starting {
+            let message = format!("the shell ended before it was ready: {fate:?}");
+            self.facts.push(FactBody::OpenFailed { message });
+        }
+        self.feed(Event::ShellGone { fate }, now_ms);
+        if self.active.is_none() {
+            self.close(now_ms);
+        }
+    }
+
+    /// Everything that is due.
+    pub(super) fn tick(&mut self, peer_is_busy: bool, now_ms: u64) {
+        if self.active.as_ref().and_then(|a| a.command.deadline()).is_some_and(|due| due <= now_ms) {
+            self.feed(Event::Tick, now_ms);
+        }
+        if self.tree_due_ms.is_some_and(|due| due <= now_ms) {
+            self.look_at_tree(now_ms);
+        }
+        if self.looks.is_due(now_ms) {
+            self.look(now_ms);
+        }
+        if self.ports.is_due(now_ms) {
+            self.look_at_ports(now_ms);
+        }
+        if self.checker.as_ref().is_some_and(|checker| checker.due_ms <= now_ms) {
+            self.drop_checker();
+            self.feed(Event::Checked { incomplete: None }, now_ms);
+        }
+        if self.closing.as_ref().is_some_and(|closing| closing.is_due(now_ms)) {
+            self.close_further(now_ms);
+        }
+        if self.tell_at_ms.is_some_and(|due| due <= now_ms) {
+            self.tell_at_ms = if peer_is_busy { Some(now_ms + TELL_EVERY_MS) } else { None };
+            if !peer_is_busy {
+                self.tell_growth();
+            }
+        }
+    }
+
+    fn tell_growth(&mut self) {
+        let end = self.capture.raw_end();
+        if end > self.told_end {
+            self.told_end = end;
+            self.facts.push(FactBody::Output { end });
+        }
+    }
+
+    /// When `tick` has next something to do.
+    pub(super) fn next_due(&self, _now_ms: u64) -> Option<u64> {
+        [
+            self.active.as_ref().and_then(|active| active.command.deadline()),
+            self.tree_due_ms,
+            self.looks.due(),
+            self.ports.due(),
+            self.checker.as_ref().map(|checker| checker.due_ms),
+            self.closing.as_ref().and_then(Closing::due),
+            self.tell_at_ms,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// The facts of this turn.
+    pub(super) fn take_facts(&mut self) -> Vec<FactBody> {
+        std::mem::take(&mut self.facts)
+    }
+
+    /// The transcript's end is told by another fact.
+    pub(super) fn end_is_told(&mut self) {
+        self.told_end = self.capture.raw_end();
+        self.tell_at_ms = None;
+    }
+
+    /// Reports a command that never ran.
+    pub(super) fn tell_unstarted(&mut self, spec: &CommandSpec, reason: Reason) {
+        let (raw, idx) = (self.capture.raw_end(), self.capture.idx_end());
+        let end = Box::new(CommandEnd {
+            command: spec.id.clone(),
+            state: crate::domain::outcome::CommandState::Failed,
+            reason: Some(reason),
+            exit_code: None,
+            pipe_status: None,
+            cwd: self.shell.cwd().0,
+            started_at: None,
+            duration_ms: 0,
+            children: Vec::new(),
+            notes: Vec::new(),
+            awaiting: None,
+            span: Span { raw_start: raw, raw_end: raw, idx_start: idx, idx_end: idx },
+            merged: spec.merge,
+        });
+        self.facts.push(FactBody::Ended { end });
+    }
+}
+
+/// Reads until the terminal has no more, or the buffer is full: the kernel gives little at a time.
+fn fill(terminal: &Terminal, buffer: &mut [u8]) -> usize {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match rustix::io::read(&terminal.master, &mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(got) => filled += got,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => break,
+        }
+    }
+    filled
+}

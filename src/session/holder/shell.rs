@@ -1,0 +1,207 @@
+//! The session's shell and its private channels.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{MemfdFlags, SeekFrom, ftruncate, memfd_create, seek};
+
+use crate::command::event::Fate;
+use crate::domain::session::SessionSpec;
+
+use super::super::driver::{self, Report, command_document, descriptor, take_report};
+use super::super::os::pty::Terminal;
+use super::super::os::spawn::{self, Program};
+use super::checker::write_whole;
+use super::proc;
+
+/// A report is short; who writes more into the channel is not the driver.
+const REPORT_BYTES_MAX: usize = 256 * 1024;
+
+/// What the shell is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doing {
+    /// It has not reached the driver's loop yet.
+    Starting,
+    /// It waits for a command.
+    Idle,
+    /// It runs one.
+    Busy,
+    /// Its process is gone.
+    Gone(Fate),
+}
+
+/// The shell of a session.
+pub(super) struct Shell {
+    pub pid: i32,
+    pub doing: Doing,
+    /// Its program, to know it by.
+    pub program: Option<(u64, u64)>,
+    /// The bash that also checks texts.
+    pub path: CString,
+    /// Where reports come from; `None` once the shell has closed it.
+    pub reports: Option<OwnedFd>,
+    go: OwnedFd,
+    command: OwnedFd,
+    said: Vec<u8>,
+    nonce: u64,
+    /// `$PWD` as last reported.
+    cwd: Vec<u8>,
+}
+
+impl Shell {
+    /// Starts bash with the driver.
+    ///
+    /// # Errors
+    /// What could not be done, and where.
+    pub(super) fn start(spec: &SessionSpec, main: &Terminal, stderr: &Terminal) -> io::Result<Self> {
+        let path = find_bash(spec)?;
+        let (go_read, go) = std::io::pipe()?;
+        let (reports, reports_write) = std::io::pipe()?;
+        let text = memfd_create(c"driver", MemfdFlags::CLOEXEC)?;
+        write_whole(&text, driver::TEXT.as_bytes())?;
+        let command = memfd_create(c"command", MemfdFlags::CLOEXEC)?;
+        let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+        let rcfile = CString::new(format!("/proc/self/fd/{}", descriptor::TEXT))?;
+        let slave = main.slave.as_fd();
+        let flags = [c"bash", c"--noprofile", c"--noediting", c"--rcfile"];
+        let mut argv: Vec<CString> = flags.into_iter().map(ToOwned::to_owned).collect();
+        argv.extend([rcfile, c"-i".to_owned()]);
+        let pid = spawn::start(&Program {
+            path: path.clone(),
+            argv,
+            env: environment(spec)?,
+            cwd: Some(CString::new(spec.cwd.as_os_str().as_bytes())?),
+            descriptors: vec![
+                (slave, 0),
+                (slave, 1),
+                (slave, 2),
+                (go_read.as_fd(), descriptor::GO),
+                (reports_write.as_fd(), descriptor::REPORT),
+                (stderr.slave.as_fd(), descriptor::STDERR),
+                (null.as_fd(), descriptor::NULL),
+                (text.as_fd(), descriptor::TEXT),
+                (command.as_fd(), descriptor::COMMAND),
+                (slave, descriptor::MAIN),
+            ],
+            terminal: true,
+        })?;
+        let (go, reports) = (OwnedFd::from(go), OwnedFd::from(reports));
+        rustix::io::ioctl_fionbio(&go, true)?;
+        rustix::io::ioctl_fionbio(&reports, true)?;
+        Ok(Self {
+            pid,
+            doing: Doing::Starting,
+            program: proc::program_of(pid),
+            path,
+            reports: Some(reports),
+            go,
+            command,
+            said: Vec::new(),
+            nonce: 0,
+            cwd: spec.cwd.as_os_str().as_bytes().to_vec(),
+        })
+    }
+
+    /// Gives it a command. The text lies in a memory file that both ends share, so that bash reads
+    /// it in large pieces: from a pipe it would read byte by byte.
+    ///
+    /// # Errors
+    /// When there is no memory for the text.
+    pub(super) fn give(&mut self, cwd: Option<&Path>, merge: bool, text: &str) -> io::Result<()> {
+        self.nonce += 1;
+        let cwd = cwd.map_or(&b""[..], |cwd| cwd.as_os_str().as_bytes());
+        let document = command_document(self.nonce, cwd, merge, text);
+        ftruncate(&self.command, 0)?;
+        seek(&self.command, SeekFrom::Start(0))?;
+        write_whole(&self.command, &document)?;
+        seek(&self.command, SeekFrom::Start(0))?;
+        write_whole(&self.go, &[0])?;
+        self.doing = Doing::Busy;
+        Ok(())
+    }
+
+    /// Reads the next report on the open command, or on the first idleness.
+    pub(super) fn report(&mut self) -> Option<Report> {
+        self.read_reports();
+        while let Some(report) = take_report(&mut self.said) {
+            self.cwd.clone_from(&report.cwd);
+            // A report of an earlier command comes twice when an interrupt fell between it and the
+            // next read. One without a name ends the open command: its text was read, and lost to
+            // an interrupt.
+            let open = self.doing == Doing::Busy;
+            if !open || report.nonce.is_none_or(|nonce| nonce == self.nonce) {
+                self.doing = Doing::Idle;
+                return Some(report);
+            }
+        }
+        None
+    }
+
+    fn read_reports(&mut self) {
+        let Some(reports) = &self.reports else { return };
+        let mut buffer = [0; 4096];
+        loop {
+            match rustix::io::read(reports, &mut buffer) {
+                Ok(0) => break,
+                Ok(got) if self.said.len() < REPORT_BYTES_MAX => {
+                    self.said.extend_from_slice(&buffer[..got]);
+                    if got < buffer.len() {
+                        return;
+                    }
+                }
+                Err(rustix::io::Errno::AGAIN) => return,
+                Err(rustix::io::Errno::INTR) => {}
+                Ok(_) | Err(_) => break,
+            }
+        }
+        // Its end is closed: the shell is gone, or another program has taken its place.
+        self.reports = None;
+    }
+
+    /// Where it is: as it says itself, if that is the same place; and whether it still exists.
+    pub(super) fn cwd(&self) -> (String, bool) {
+        let link = format!("/proc/{}/cwd", self.pid);
+        let said = PathBuf::from(std::ffi::OsStr::from_bytes(&self.cwd));
+        let there = std::fs::metadata(&link).ok();
+        let same = std::fs::metadata(&said).ok().zip(there.as_ref()).is_some_and(|(said, there)| {
+            (said.dev(), said.ino()) == (there.dev(), there.ino())
+        });
+        let named = std::fs::read_link(&link).unwrap_or_else(|_| said.clone());
+        if same || there.is_none() {
+            return (said.to_string_lossy().into_owned(), true);
+        }
+        let named = named.to_string_lossy();
+        match named.strip_suffix(" (deleted)") {
+            Some(gone) => (gone.to_owned(), false),
+            None => (named.into_owned(), true),
+        }
+    }
+}
+
+fn find_bash(spec: &SessionSpec) -> io::Result<CString> {
+    let path = spec.env.iter().find(|(name, _)| name == "PATH").map_or("", |(_, value)| value);
+    ["/bin/bash".into(), "/usr/bin/bash".into()]
+        .into_iter()
+        .chain(std::env::split_paths(path).map(|folder| folder.join("bash")))
+        .find(|file: &PathBuf| file.is_file())
+        .and_then(|file| CString::new(file.as_os_str().as_bytes()).ok())
+        .ok_or_else(|| {
+            let message = "no bash in /bin, /usr/bin or the session's PATH";
+            io::Error::new(io::ErrorKind::NotFound, message)
+        })
+}
+
+fn environment(spec: &SessionSpec) -> io::Result<Vec<CString>> {
+    spec.env
+        .iter()
+        .map(|(name, value)| {
+            CString::new(format!("{name}={value}")).map_err(|_| {
+                io::Error::new(io::ErrorKind::InvalidInput, format!("NUL in variable `{name}`"))
+            })
+        })
+        .collect()
+}

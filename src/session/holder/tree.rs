@@ -1,0 +1,135 @@
+//! The session's processes: everything below the holder, since orphans come to it.
+
+use std::collections::{BTreeMap, HashSet};
+
+use rustix::process::Signal;
+
+use crate::domain::result::Child;
+
+use super::super::os::process as os;
+use super::proc::{self, Process};
+
+/// Levels of descent that are followed; a fork bomb in depth ends there.
+const DEPTH_MAX: usize = 512;
+
+/// Which of the session's processes belong to what.
+#[derive(Default)]
+pub(super) struct Tree {
+    /// Our own helpers and the shell: never part of a command's tree.
+    own: HashSet<i32>,
+    /// What earlier commands left behind, by pid and start.
+    earlier: HashSet<(i32, u64)>,
+    /// What the running command has been seen to have while it was being ended.
+    ended: BTreeMap<(i32, u64), String>,
+}
+
+impl Tree {
+    /// Names a process of the holder's own.
+    pub(super) fn own(&mut self, pid: i32) {
+        self.own.insert(pid);
+    }
+
+    /// It is gone.
+    pub(super) fn disown(&mut self, pid: i32) {
+        self.own.remove(&pid);
+    }
+
+    /// A command begins: whatever is there now is not its own.
+    pub(super) fn begin(&mut self) {
+        self.ended.clear();
+        // Only what was left behind can have borne anything since.
+        if !self.earlier.is_empty() {
+            self.earlier = self.everything().iter().map(|p| (p.pid, p.start)).collect();
+        }
+    }
+
+    /// What was born while the command ran, and to nothing that is older.
+    pub(super) fn born(&self) -> Vec<Process> {
+        self.walk(&self.earlier)
+    }
+
+    /// Every process of the session but the shell.
+    pub(super) fn everything(&self) -> Vec<Process> {
+        self.walk(&HashSet::new())
+    }
+
+    /// The command has ended: what is left of it, and what was ended with it.
+    pub(super) fn end(&mut self, tree_ended: bool) -> Vec<Child> {
+        let left = self.born();
+        let mut children: Vec<Child> = Vec::new();
+        for process in &left {
+            let command = process.command();
+            let key = (process.pid, process.start);
+            self.earlier.insert(key);
+            self.ended.remove(&key);
+            children.push(Child { pid: process.pid, command, ended: false });
+        }
+        if tree_ended {
+            let gone = std::mem::take(&mut self.ended);
+            let gone = gone.into_iter();
+            children.extend(gone.map(|((pid, _), command)| Child { pid, command, ended: true }));
+        }
+        children
+    }
+
+    /// Forgets what is no more; true while earlier commands' processes live.
+    pub(super) fn prune(&mut self) -> bool {
+        self.earlier.retain(|&(pid, start)| {
+            proc::process(pid).is_some_and(|now| now.start == start && now.state != b'Z')
+        });
+        !self.earlier.is_empty()
+    }
+
+    /// Notes processes as ended with the command.
+    pub(super) fn note_ended(&mut self, processes: &[Process]) {
+        for process in processes {
+            self.ended
+                .entry((process.pid, process.start))
+                .or_insert_with(|| process.command());
+        }
+    }
+
+    fn walk(&self, without: &HashSet<(i32, u64)>) -> Vec<Process> {
+        let mut found = Vec::new();
+        let mut seen = HashSet::new();
+        let holder = i32::try_from(std::process::id()).unwrap_or(0);
+        let mut level = vec![holder];
+        for _ in 0..DEPTH_MAX {
+            let mut next = Vec::new();
+            for pid in level.drain(..).flat_map(proc::children) {
+                if !seen.insert(pid) {
+                    continue;
+                }
+                if self.own.contains(&pid) {
+                    next.push(pid);
+                    continue;
+                }
+                let Some(process) = proc::process(pid) else { continue };
+                if without.contains(&(pid, process.start)) {
+                    continue;
+                }
+                next.push(pid);
+                // A corpse is its parent's to bury; ours are buried at once.
+                if process.state != b'Z' {
+                    found.push(process);
+                }
+            }
+            if next.is_empty() {
+                break;
+            }
+            level = next;
+        }
+        found
+    }
+}
+
+/// Sends a signal to each of them; stopped ones are made to go on, so that it reaches them.
+pub(super) fn signal_all(processes: &[Process], signal: Signal) {
+    for process in processes {
+        // What is another user's shows up among those that are left.
+        drop(os::signal(process.pid, signal, || process.is_there()));
+        if signal != Signal::KILL {
+            drop(os::signal(process.pid, Signal::CONT, || process.is_there()));
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The holder's loop: poll, take what has come, perform, until the session is over.
+
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::domain::frame::Decoder;
+use crate::domain::time::Timestamp;
+use crate::session::wire::{Ask, FactBody};
+
+use super::super::os::process;
+use super::outbox::Outbox;
+use super::session::Session;
+
+/// How long the last facts may take to leave.
+const LAST_WORDS_MS: u64 = 2_000;
+
+/// The holder's clock: it never goes back.
+#[derive(Clone, Copy)]
+pub(super) struct Clock {
+    origin: Instant,
+    wall_ms: i64,
+}
+
+impl Clock {
+    fn start() -> Self {
+        let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let wall_ms = wall.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
+        Self { origin: Instant::now(), wall_ms }
+    }
+
+    /// Milliseconds since the holder's start.
+    pub(super) fn now_ms(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Microseconds since the holder's start.
+    pub(super) fn micros(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// The same point for people.
+    pub(super) fn stamp(&self, now_ms: u64) -> Timestamp {
+        Timestamp(self.wall_ms).plus_ms(now_ms)
+    }
+}
+
+/// A holder's whole life on its link.
+///
+/// # Errors
+/// When the process cannot become a holder, or cannot wait.
+pub(super) fn hold(link: UnixStream) -> io::Result<()> {
+    process::become_holder()?;
+    link.set_nonblocking(true)?;
+    let mut holder = Holder {
+        link,
+        deaths: process::child_deaths()?,
+        decoder: Decoder::default(),
+        outbox: Outbox::default(),
+        clock: Clock::start(),
+        session: None,
+        lost: false,
+    };
+    while holder.turn()? {}
+    holder.last_words();
+    Ok(())
+}
+
+struct Holder {
+    link: UnixStream,
+    deaths: OwnedFd,
+    decoder: Decoder,
+    outbox: Outbox,
+    clock: Clock,
+    session: Option<Session>,
+    /// The coordinator is gone.
+    lost: bool,
+}
+
+/// Which descriptors have something.
+#[derive(Default)]
+struct Ready {
+    link: bool,
+    deaths: bool,
+    terminals: bool,
+    writable: bool,
+}
+
+impl Holder {
+    /// One turn of the loop; false when the holder's work is done.
+    fn turn(&mut self) -> io::Result<bool> {
+        let ready = self.wait()?;
+        if ready.link && !self.lost {
+            self.take_asks();
+        }
+        let now_ms = self.clock.now_ms();
+        if let Some(session) = &mut self.session {
+            if ready.terminals {
+                session.read_terminals(now_ms);
+            }
+            if ready.writable {
+                session.write_input();
+            }
+            session.take_reports(now_ms);
+            session.take_verdict(now_ms);
+        }
+        if ready.deaths {
+            self.bury(now_ms);
+        }
+        let Some(session) = &mut self.session else { return Ok(!self.lost) };
+        session.tick(self.outbox.is_busy(), now_ms);
+        session.start_next(now_ms);
+        for fact in session.take_facts() {
+            if !self.lost && self.outbox.push(fact).is_err() {
+                self.lost = true;
+            }
+        }
+        if !self.lost && self.outbox.flush(&self.link).is_err() {
+            self.lost = true;
+        }
+        if self.lost {
+            // Nobody is left to report to: the tree ends with its session.
+            session.close(now_ms);
+        }
+        Ok(!session.is_over())
+    }
+
+    fn wait(&mut self) -> io::Result<Ready> {
+        let now_ms = self.clock.now_ms();
+        let due = self.session.as_ref().and_then(|session| session.next_due(now_ms));
+        let timeout = due.map(|due| {
+            let ms = i64::try_from(due.saturating_sub(now_ms)).unwrap_or(i64::MAX);
+            Timespec { tv_sec: ms / 1000, tv_nsec: ms % 1000 * 1_000_000 }
+        });
+        let mut watched = vec![PollFd::new(&self.deaths, PollFlags::IN)];
+        let mut link = PollFlags::IN;
+        link.set(PollFlags::OUT, self.outbox.has_waiting());
+        if !self.lost {
+            watched.push(PollFd::new(&self.link, link));
+        }
+        let first_of_session = watched.len();
+        if let Some(session) = &self.session {
+            let mut main = PollFlags::IN;
+            main.set(PollFlags::OUT, session.input.waits_for(false));
+            let mut stderr = PollFlags::IN;
+            stderr.set(PollFlags::OUT, session.input.waits_for(true));
+            watched.push(PollFd::from_borrowed_fd(session.main.as_fd(), main));
+            watched.push(PollFd::from_borrowed_fd(session.stderr.as_fd(), stderr));
+            let channels = [&session.shell.reports];
+            let checker = session.checker.as_ref().map(|checker| &checker.said);
+            let others = channels.into_iter().flatten().chain(checker);
+            watched.extend(others.map(|channel| PollFd::new(channel, PollFlags::IN)));
+        }
+        match poll(&mut watched, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let has = |index: usize, flag: PollFlags| {
+            watched.get(index).is_some_and(|watch| watch.revents().intersects(flag))
+        };
+        let anything = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
+        let terminals = [first_of_session, first_of_session + 1];
+        Ok(Ready {
+            deaths: has(0, anything),
+            link: !self.lost && has(1, anything),
+            terminals: terminals.iter().any(|&index| has(index, anything)),
+            writable: terminals.iter().any(|&index| has(index, PollFlags::OUT)),
+        })
+    }
+
+    fn take_asks(&mut self) {
+        let mut buffer = [0; 16 * 1024];
+        loop {
+            match self.link.read(&mut buffer) {
+                Ok(0) => {
+                    self.lost = true;
+                    break;
+                }
+                Ok(got) => self.decoder.push(&buffer[..got]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => {
+                    self.lost = true;
+                    break;
+                }
+            }
+        }
+        loop {
+            match self.decoder.document::<Ask>() {
+                Ok(Some(ask)) => self.take_ask(ask),
+                Ok(None) => return,
+                Err(_) => {
+                    self.lost = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn take_ask(&mut self, ask: Ask) {
+        let now_ms = self.clock.now_ms();
+        match (ask, &mut self.session) {
+            (Ask::Open { spec }, None) => match Session::open(spec, self.clock) {
+                Ok(session) => self.session = Some(session),
+                Err(error) => {
+                    let message = error.to_string();
+                    // The link's end says the rest.
+                    drop(self.outbox.push(FactBody::OpenFailed { message }));
+                    self.last_words();
+                    self.lost = true;
+                }
+            },
+            (Ask::Ack { through }, _) => self.outbox.acknowledge(through),
+            (ask, Some(session)) => session.asked(ask, now_ms),
+            (_, None) => {}
+        }
+    }
+
+    fn bury(&mut self, now_ms: u64) {
+        let mut signals = [0; 1024];
+        while rustix::io::read(&self.deaths, &mut signals).is_ok() {}
+        while let Some((pid, fate)) = process::reap() {
+            if let Some(session) = &mut self.session {
+                session.died(pid, fate, now_ms);
+            }
+        }
+    }
+
+    fn last_words(&mut self) {
+        let until = self.clock.now_ms() + LAST_WORDS_MS;
+        while !self.lost && self.outbox.flush(&self.link).is_ok() && self.outbox.has_waiting() {
+            let left = until.saturating_sub(self.clock.now_ms());
+            if left == 0 {
+                return;
+            }
+            let second = i64::try_from(left / 1000).unwrap_or(0);
+            let timeout = Timespec { tv_sec: second, tv_nsec: 20_000_000 };
+            let mut watched = [PollFd::new(&self.link, PollFlags::OUT)];
+            if poll(&mut watched, Some(&timeout)).is_err() {
+                return;
+            }
+        }
+    }
+}

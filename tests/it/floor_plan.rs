@@ -25,8 +25,18 @@ const DOORS: &[(&str, &[&str])] = &[
     (
         "daemon",
         &[
-            "domain", "policy", "command", "transcript", "report", "scheduler", "control",
-            "protocol", "journal", "board", "session", "adapter",
+            "domain",
+            "policy",
+            "command",
+            "transcript",
+            "report",
+            "scheduler",
+            "control",
+            "protocol",
+            "journal",
+            "board",
+            "session",
+            "adapter",
         ],
     ),
     ("web", &["domain", "control", "report", "transcript"]),
@@ -34,8 +44,15 @@ const DOORS: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "domain", "control", "protocol", "report", "transcript", "policy", "scheduler",
-            "journal", "tui",
+            "domain",
+            "control",
+            "protocol",
+            "report",
+            "transcript",
+            "policy",
+            "scheduler",
+            "journal",
+            "tui",
         ],
     ),
 ];
@@ -199,7 +216,8 @@ fn names_say_something() {
     report(&walk(|file| {
         let mut found = Vec::new();
         let stems = file.name.trim_end_matches(".rs").split('/');
-        found.extend(stems.filter(|stem| is_empty_name(stem)).map(|stem| format!("1: file {stem}")));
+        found
+            .extend(stems.filter(|stem| is_empty_name(stem)).map(|stem| format!("1: file {stem}")));
         for at in 0..file.source.tokens.len() {
             let declares = ["struct", "enum", "trait", "type", "mod", "union"];
             let name = file.source.text(at + 1);
@@ -316,7 +334,8 @@ fn walk(check: impl Fn(&File) -> Vec<String>) -> Vec<String> {
     let mut found = Vec::new();
     for (name, (text, source)) in files {
         let is_test = tests.iter().any(|module| {
-            name.strip_prefix(module.as_str()).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+            name.strip_prefix(module.as_str())
+                .is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
         });
         let file = File { name, text, source, is_test };
         found.extend(check(&file).into_iter().map(|line| format!("src/{}:{line}", file.name)));
@@ -356,7 +375,8 @@ fn module_folder(name: &str) -> String {
 /// The room that a path in a file leads to; `None` where it leads to no room.
 fn room_of(file: &str, segments: &[String], inline_depth: usize) -> Option<String> {
     let first = segments.first()?.as_str();
-    let ups = segments.iter().skip_while(|word| *word == "self").take_while(|word| *word == "super");
+    let ups =
+        segments.iter().skip_while(|word| *word == "self").take_while(|word| *word == "super");
     let ups = ups.count();
     let room = if first == "crate" || (first == "callboard" && file == "main.rs") {
         segments.get(1)?.clone()
@@ -378,7 +398,8 @@ fn room_of(file: &str, segments: &[String], inline_depth: usize) -> Option<Strin
 fn allowed_rooms(file: &str) -> BTreeSet<&str> {
     let room = file.split('/').next().unwrap();
     let own = DOORS.iter().filter(|(name, _)| *name == room).flat_map(|(_, doors)| *doors);
-    let extra = DOORS_OF_FILES.iter().filter(|(name, _)| *name == file).flat_map(|(_, doors)| *doors);
+    let extra =
+        DOORS_OF_FILES.iter().filter(|(name, _)| *name == file).flat_map(|(_, doors)| *doors);
     own.chain(extra).copied().chain([room]).collect()
 }
 
@@ -386,9 +407,12 @@ fn allowed_rooms(file: &str) -> BTreeSet<&str> {
 fn outside(segments: &[String]) -> Option<&'static str> {
     OUTSIDE.iter().copied().find(|entry| {
         let wanted: Vec<&str> = entry.split("::").collect();
-        let begins = segments.len() >= wanted.len() && segments.iter().zip(&wanted).all(|(a, b)| a == b);
+        let begins =
+            segments.len() >= wanted.len() && segments.iter().zip(&wanted).all(|(a, b)| a == b);
         let method = entry.ends_with("::now");
-        begins || (method && segments.windows(2).any(|pair| pair[0] == wanted[0] && pair[1] == wanted[1]))
+        begins
+            || (method
+                && segments.windows(2).any(|pair| pair[0] == wanted[0] && pair[1] == wanted[1]))
     })
 }
 

@@ -38,7 +38,10 @@ fn cargo_new_below_workspaces_leaves_our_manifest_alone() {
 
     assert_eq!(fs::read(&manifest).unwrap(), before, "`cargo new` has edited our manifest");
     // What it made stands on its own.
-    cargo(&folder.join("scratch"), &["metadata", "--offline", "--no-deps", "--format-version", "1"]);
+    cargo(
+        &folder.join("scratch"),
+        &["metadata", "--offline", "--no-deps", "--format-version", "1"],
+    );
 }
 
 fn cargo(folder: &Path, arguments: &[&str]) {

@@ -301,15 +301,30 @@ fn written(text: &str) -> Vec<String> {
 fn paths_are_read_wherever_they_stand() {
     let table: &[(&str, &[&str])] = &[
         ("use crate::board::Key;", &["crate::board::Key"]),
-        ("pub use crate::{a::{self, B}, c as d, e::*};", &["crate::a", "crate::a::B", "crate::c", "crate::e::*"]),
+        (
+            "pub use crate::{a::{self, B}, c as d, e::*};",
+            &["crate::a", "crate::a::B", "crate::c", "crate::e::*"],
+        ),
         ("use {std::fs, crate::b};", &["std::fs", "crate::b"]),
         ("use ::std::fs;", &["std::fs"]),
-        ("fn f(x: &crate::board::Key) -> super::super::Y { crate::c::d(x) }", &["crate::board::Key", "super::super::Y", "crate::c::d"]),
+        (
+            "fn f(x: &crate::board::Key) -> super::super::Y { crate::c::d(x) }",
+            &["crate::board::Key", "super::super::Y", "crate::c::d"],
+        ),
         ("let x = Vec::<crate::a::B>::new();", &["crate::a::B"]),
         ("use self::super::x;", &["self::super::x"]),
-        ("// use crate::a::b;\n/* crate::c::d /* crate::e::f */ */ use crate::g::h;", &["crate::g::h"]),
-        (r##"let s = "crate::a::b"; let t = r#"crate::"c"::d"#; let u = b"crate::e::f"; crate::g::h"##, &["crate::g::h"]),
-        ("let q = '\"'; crate::a::b; let r = '\\''; let l: &'a str = x; crate::c::d", &["crate::a::b", "crate::c::d"]),
+        (
+            "// use crate::a::b;\n/* crate::c::d /* crate::e::f */ */ use crate::g::h;",
+            &["crate::g::h"],
+        ),
+        (
+            r##"let s = "crate::a::b"; let t = r#"crate::"c"::d"#; let u = b"crate::e::f"; crate::g::h"##,
+            &["crate::g::h"],
+        ),
+        (
+            "let q = '\"'; crate::a::b; let r = '\\''; let l: &'a str = x; crate::c::d",
+            &["crate::a::b", "crate::c::d"],
+        ),
         ("r#type::x; let s = \"a\\\"crate::b::c\";", &["type::x"]),
     ];
     for (text, wanted) in table {
@@ -319,7 +334,9 @@ fn paths_are_read_wherever_they_stand() {
 
 #[test]
 fn lines_and_inline_modules_are_counted() {
-    let source = Source::new("use a::b;\nmod m {\n  \"\n\";\n  use c::d;\n  mod n { use e::f; }\n}\nuse g::h;");
+    let source = Source::new(
+        "use a::b;\nmod m {\n  \"\n\";\n  use c::d;\n  mod n { use e::f; }\n}\nuse g::h;",
+    );
     let seen: Vec<(usize, usize)> =
         source.paths().iter().map(|path| (path.line, path.inline_depth)).collect();
     assert_eq!(seen, [(1, 0), (5, 1), (6, 2), (8, 0)]);

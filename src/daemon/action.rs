@@ -68,11 +68,15 @@ pub enum Action {
     Sweep {
         /// Which session.
         session: SessionId,
+        /// The holders that live on.
+        kept: Vec<i32>,
     },
     /// A holder does not answer: kill it. Its link ends then, and what it left is swept.
     Kill {
         /// Whose.
         session: SessionId,
+        /// The holder's pid, where it has said so.
+        holder: Option<i32>,
     },
     /// Read a command's output and answer with its result.
     AnswerExec {

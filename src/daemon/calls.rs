@@ -211,6 +211,7 @@ impl Desk {
             id: spec.id.clone(),
             owner,
             state: SessionState::Starting,
+            holder: None,
             shell: None,
             cwd: spec.cwd.clone(),
             transcript: spec.transcript.clone(),

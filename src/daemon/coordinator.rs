@@ -74,7 +74,7 @@ async fn settle(
         }
     }
     for action in actions {
-        crew.perform(action, first_seq).await;
+        crew.perform(action, first_seq);
     }
     Ok(())
 }

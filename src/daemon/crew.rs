@@ -16,11 +16,14 @@ use crate::control::{Answer, Failure, FailureKind, Notice, Response};
 use crate::domain::board::{BoardEntry, BoardView};
 use crate::domain::ids::{SessionId, WorkspaceId};
 use crate::domain::session::SessionSpec;
-use crate::session::link::{HolderLink, Stage};
+use crate::session::link::{Asks, Stage};
+use crate::session::sweep;
 use crate::session::wire::{Ask, Fact, FactBody};
 
 /// Places in a client's queue that notices leave free, so that answers always fit.
 const ANSWERS_RESERVE: usize = 64;
+/// Asks that may wait for a holder to read them.
+const ASKS_MAX: usize = 1024;
 /// Transcripts of more bytes than this are read on another thread than the loop's.
 const READ_INLINE_MAX: u64 = 16 * 1024;
 
@@ -40,7 +43,9 @@ pub struct Crew {
 
 #[derive(Debug)]
 struct Link {
-    holder: HolderLink,
+    /// To the task that writes to the holder: a holder that does not read makes that one wait,
+    /// never the loop.
+    asks: mpsc::Sender<Ask>,
     /// Tries a service's URL; ends with the link.
     probe: Option<JoinHandle<()>>,
 }
@@ -89,13 +94,17 @@ impl Crew {
 
     /// Carries one action out. `first_seq` is the number that the decision's first record has in
     /// the journal.
-    pub async fn perform(&mut self, action: Action, first_seq: u64) {
+    pub fn perform(&mut self, action: Action, first_seq: u64) {
         match action {
             Action::Respond { connection, response } => self.respond(connection, response),
-            Action::Open { spec, then } => self.open(*spec, then).await,
+            Action::Open { spec, then } => self.open(*spec, then),
             Action::Tell { session, ask } => {
-                if let Some(link) = self.links.get_mut(&session) {
-                    link.holder.send(ask);
+                if let Some(link) = self.links.get(&session)
+                    && link.asks.try_send(ask).is_err()
+                {
+                    // It has not read for a long time: without its link it ends itself.
+                    tracing::warn!(%session, "a holder does not read what it is asked");
+                    self.links.remove(&session);
                 }
             }
             Action::Probe { session, command, url } => {
@@ -108,17 +117,21 @@ impl Crew {
                 }
             }
             Action::Forget { session, tmp } => self.forget(&session, tmp),
-            Action::Sweep { session } => {
+            Action::Sweep { session, mut kept } => {
                 let inbox = self.inbox.clone();
-                let stage = self.stage.pid();
+                kept.extend(i32::try_from(self.stage.pid()));
                 tokio::task::spawn_blocking(move || {
-                    let survivors = crate::session::sweep::strays(stage);
+                    let survivors = sweep::strays(&kept);
                     drop(inbox.blocking_send(Event::Swept { session, survivors }));
                 });
             }
-            Action::Kill { session } => {
-                if let Some(link) = self.links.get_mut(&session) {
-                    link.holder.kill();
+            Action::Kill { session, holder } => {
+                // Its link's end is what tells that it is gone; without a pid, the loss of the
+                // link ends it.
+                self.links.remove(&session);
+                if let Some(holder) = holder.and_then(rustix::process::Pid::from_raw) {
+                    let killed = rustix::process::kill_process(holder, rustix::process::Signal::KILL);
+                    tracing::warn!(%session, ?killed, "killed a holder that did not close its session");
                 }
             }
             Action::AnswerExec { connection, request, story } => {
@@ -211,30 +224,36 @@ impl Crew {
         tokio::task::spawn_blocking(move || drop(responses.blocking_send(response())));
     }
 
-    async fn open(&mut self, spec: SessionSpec, then: Vec<Ask>) {
+    fn open(&mut self, spec: SessionSpec, then: Vec<Ask>) {
         self.refresh_board();
         let id = spec.id.clone();
-        match self.holder_for(spec).await {
-            Ok(mut holder) => {
-                for ask in then {
-                    holder.send(ask);
-                }
-                self.links.insert(id, Link { holder, probe: None });
-            }
-            Err(message) => self.report_failed_open(id, message),
+        if let Err(message) = self.get_holder(spec, then) {
+            self.report_failed_open(id, message);
         }
     }
 
-    async fn holder_for(&mut self, spec: SessionSpec) -> Result<HolderLink, String> {
+    fn get_holder(&mut self, spec: SessionSpec, then: Vec<Ask>) -> Result<(), String> {
         for folder in [&spec.transcript, &spec.tmp] {
             make_private(folder).map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
         }
-        let inbox = self.inbox.clone();
-        let (mut holder, facts) =
-            self.stage.open().await.map_err(|error| format!("cannot get a holder: {error}"))?;
-        tokio::spawn(forward(spec.id.clone(), facts, inbox));
-        holder.send(Ask::Open { spec });
-        Ok(holder)
+        let holder = match self.stage.open() {
+            Ok(holder) => holder,
+            Err(error) => {
+                tracing::warn!(%error, "the stage is gone; starting another");
+                self.stage = start_stage().map_err(|e| format!("cannot start the stage: {e}"))?;
+                self.stage.open().map_err(|e| format!("cannot get a holder: {e}"))?
+            }
+        };
+        let id = spec.id.clone();
+        tokio::spawn(forward(id.clone(), holder.facts, self.inbox.clone()));
+        let (asks, queue) = mpsc::channel(ASKS_MAX);
+        tokio::spawn(pass_on(queue, holder.asks));
+        for ask in std::iter::once(Ask::Open { spec }).chain(then) {
+            // The queue is empty and longer than this.
+            drop(asks.try_send(ask));
+        }
+        self.links.insert(id, Link { asks, probe: None });
+        Ok(())
     }
 
     /// Says that a session could not be opened, as its holder would have.
@@ -300,6 +319,25 @@ async fn forward(session: SessionId, mut facts: mpsc::Receiver<Fact>, inbox: mps
         }
     }
     drop(inbox.send(Event::LinkLost { session }).await);
+}
+
+/// Hands a link's asks to its holder, in order, until either is gone.
+async fn pass_on(mut queue: mpsc::Receiver<Ask>, mut holder: Asks) {
+    while let Some(ask) = queue.recv().await {
+        if holder.send(&ask).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Starts the process that forks holders. Its environment is all that `/proc` will ever show of a
+/// holder's: nothing but where programs are.
+///
+/// # Errors
+/// When this program's own file cannot be executed again.
+pub fn start_stage() -> std::io::Result<Stage> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    Stage::start(Path::new("/proc/self/exe"), [("PATH", path.as_str())])
 }
 
 fn make_private(folder: &Path) -> std::io::Result<()> {

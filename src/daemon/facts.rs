@@ -30,7 +30,7 @@ impl Desk {
             self.tell(id, Ask::Ack { through: fact.seq });
         }
         match fact.body {
-            FactBody::Opened { shell, .. } => self.opened(id, shell, now),
+            FactBody::Opened { holder, shell } => self.opened(id, holder, shell, now),
             FactBody::OpenFailed { message } => self.open_failed(id, &message, now),
             FactBody::Started { command, at, offset } => self.started(id, &command, at, offset, now),
             FactBody::Output { .. } => {}
@@ -55,7 +55,9 @@ impl Desk {
         let Some(session) = self.sessions.get_mut(id) else { return };
         tracing::warn!(session = %id, "the session's holder died");
         session.state = SessionState::Closing;
-        self.act(Action::Sweep { session: id.clone() });
+        let others = self.sessions.values().filter(|session| session.id != *id);
+        let kept = others.filter_map(|session| session.holder).collect();
+        self.act(Action::Sweep { session: id.clone(), kept });
     }
 
     pub(super) fn swept(&mut self, id: &SessionId, survivors: Vec<Child>, now: Timestamp) {
@@ -73,8 +75,9 @@ impl Desk {
         self.closed(id, &survivors, lost, now);
     }
 
-    fn opened(&mut self, id: &SessionId, shell: i32, now: Timestamp) {
+    fn opened(&mut self, id: &SessionId, holder: i32, shell: i32, now: Timestamp) {
         let Some(session) = self.sessions.get_mut(id) else { return };
+        session.holder = Some(holder);
         session.shell = Some(shell);
         if session.state == SessionState::Starting {
             session.state = SessionState::Idle;

@@ -27,7 +27,4 @@ pub mod serve;
 mod sessions;
 mod story;
 mod views;
-//! (to come)
-
-pub mod ownership;
 pub mod workspace;

@@ -344,7 +344,10 @@ impl Desk {
                 Do::RunCommand { index, role } => self.run_for_attempt(id, task, index, role, now),
                 Do::EndCommand { index, reason } => self.end_for_attempt(id, task, index, reason),
                 Do::CloseSession => self.close_for_attempt(id, task, &session, now),
-                Do::KillSession => self.act(Action::Kill { session: session.clone() }),
+                Do::KillSession => {
+                    let holder = self.sessions.get(&session).and_then(|session| session.holder);
+                    self.act(Action::Kill { session: session.clone(), holder });
+                }
                 Do::InputAwaited => {
                     self.run_step(id, Event::InputAwaited { task, attempt: number }, now);
                 }

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::clock::Clock;
 use super::coordinator;
-use super::crew::Crew;
+use super::crew::{Crew, start_stage};
 use super::desk::{Desk, Folders};
 use super::doors;
 use super::history::History;
@@ -23,7 +23,6 @@ use crate::domain::event::{Event as Record, Stamped};
 use crate::domain::ids::WorkspaceId;
 use crate::domain::time::Timestamp;
 use crate::journal::{AppendError, Journal, JournalError};
-use crate::session::link::Stage;
 
 /// What to serve.
 #[derive(Clone, Debug)]
@@ -114,8 +113,7 @@ async fn serve_owned(
         },
     };
     drop(journal.append(vec![started], false));
-    let exe = std::env::current_exe().map_err(io("finding this program's own file"))?;
-    let stage = Stage::start(&exe).map_err(io("starting the stage"))?;
+    let stage = start_stage().map_err(io("starting the stage"))?;
     let listener = owner.listen().map_err(io("opening the socket"))?;
     listener.set_nonblocking(true).map_err(io("opening the socket"))?;
     let listener =

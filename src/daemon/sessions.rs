@@ -23,6 +23,8 @@ pub struct Session {
     pub owner: Owner,
     /// Where it stands.
     pub state: SessionState,
+    /// The holder's pid, once it has said so.
+    pub holder: Option<i32>,
     /// The shell's pid, once it is there.
     pub shell: Option<i32>,
     /// Where it was opened.

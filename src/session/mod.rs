@@ -8,4 +8,5 @@ mod driver;
 pub mod holder;
 pub mod link;
 mod os;
+pub mod sweep;
 pub mod wire;

@@ -16,11 +16,11 @@ mod boundary;
 mod outbox;
 mod ports;
 mod probe;
-mod proc;
+pub(super) mod proc;
 mod session;
 mod shell;
 mod stage;
-mod tree;
+pub(super) mod tree;
 mod turn;
 
 pub use stage::stage_main;

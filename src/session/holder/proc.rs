@@ -5,7 +5,7 @@ use std::os::linux::fs::MetadataExt as _;
 
 /// A process as its `stat` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Process {
+pub(in crate::session) struct Process {
     pub pid: i32,
     /// When it started, in ticks since boot: with the pid it names a process for good.
     pub start: u64,
@@ -24,7 +24,7 @@ const TICK_MS: u64 = 10;
 const COMMAND_CHARS_MAX: usize = 200;
 
 /// Reads a process; `None` when it is gone.
-pub(super) fn process(pid: i32) -> Option<Process> {
+pub(in crate::session) fn process(pid: i32) -> Option<Process> {
     parse_stat(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
@@ -54,7 +54,7 @@ impl Process {
     }
 
     /// Its command line, shortened; its name where it has none.
-    pub(super) fn command(&self) -> String {
+    pub(in crate::session) fn command(&self) -> String {
         let line = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
         let line = line.trim_end();
@@ -66,7 +66,7 @@ impl Process {
 }
 
 /// The children of a process, of all its threads.
-pub(super) fn children(pid: i32) -> Vec<i32> {
+pub(in crate::session) fn children(pid: i32) -> Vec<i32> {
     let mut all = Vec::new();
     for thread in threads(pid) {
         match fs::read_to_string(format!("/proc/{pid}/task/{thread}/children")) {

@@ -124,7 +124,7 @@ impl Tree {
 }
 
 /// Sends a signal to each of them; stopped ones are made to go on, so that it reaches them.
-pub(super) fn signal_all(processes: &[Process], signal: Signal) {
+pub(in crate::session) fn signal_all(processes: &[Process], signal: Signal) {
     for process in processes {
         // What is another user's shows up among those that are left.
         drop(os::signal(process.pid, signal, || process.is_there()));

@@ -1,0 +1,63 @@
+//! What a dead holder leaves behind. The coordinator is a subreaper too, so the orphans of a
+//! holder that was killed become its own children.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitOptions};
+
+use crate::domain::result::Child;
+
+use super::holder::proc::{self, Process};
+use super::holder::tree::signal_all;
+
+/// How long to go on killing. What outlasts it is another user's, or waits in the kernel.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Ends every child of this process that is not among `kept` (the stage, and holders that live
+/// on should the stage have died), with all below it. Blocks until they are gone, and names those
+/// that cannot be ended.
+pub fn strays(kept: &[i32]) -> Vec<Child> {
+    let started = Instant::now();
+    loop {
+        let left = below(kept);
+        if left.is_empty() {
+            return Vec::new();
+        }
+        signal_all(&left, Signal::KILL);
+        bury(kept);
+        if started.elapsed() > PATIENCE {
+            let child = |process: &Process| Child {
+                pid: process.pid,
+                command: process.command(),
+                ended: false,
+            };
+            return below(kept).iter().map(child).collect();
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// The children that are not kept, and all below them, corpses left out.
+fn below(kept: &[i32]) -> Vec<Process> {
+    let me = i32::try_from(std::process::id()).unwrap_or(0);
+    let mut pids: Vec<i32> =
+        proc::children(me).into_iter().filter(|pid| !kept.contains(pid)).collect();
+    let mut found = Vec::new();
+    while let Some(pid) = pids.pop() {
+        let Some(process) = proc::process(pid) else { continue };
+        pids.extend(proc::children(pid));
+        if process.state != b'Z' {
+            found.push(process);
+        }
+    }
+    found
+}
+
+/// Reaps corpses among our children; the kept ones' statuses are their owner's to take.
+fn bury(kept: &[i32]) {
+    let me = i32::try_from(std::process::id()).unwrap_or(0);
+    for pid in proc::children(me).into_iter().filter(|pid| !kept.contains(pid)) {
+        let _ = rustix::process::waitpid(Pid::from_raw(pid), WaitOptions::NOHANG);
+    }
+}

@@ -26,17 +26,26 @@ pub fn run() {
         let before = memory(&house);
         for _ in 0..ROUNDS {
             bare.push(megabytes / seconds(|| assert!(peer::bare_read(command) >= bytes as u64)));
-            ours.push(megabytes / seconds(|| {
-                let result = client.exec(Some("keep"), command);
-                assert_eq!(result.exit_code, Some(0), "{:?}", result.reason);
-            }));
+            ours.push(
+                megabytes
+                    / seconds(|| {
+                        let result = client.exec(Some("keep"), command);
+                        assert_eq!(result.exit_code, Some(0), "{:?}", result.reason);
+                    }),
+            );
         }
         let after = memory(&house);
         let (ours, bare) = (Series::new(ours), Series::new(bare));
         let ratio = ours.median() / bare.median();
         row(&format!("{what}: bare reader (limit)"), &bare.shown("MB/s"));
-        row(&format!("{what}: callboard session"), &format!("{}, {ratio:.2} of the limit", ours.shown("MB/s")));
-        row(&format!("{what}: memory of coordinator and holder"), &format!("{before} KiB before, {after} KiB after"));
+        row(
+            &format!("{what}: callboard session"),
+            &format!("{}, {ratio:.2} of the limit", ours.shown("MB/s")),
+        );
+        row(
+            &format!("{what}: memory of coordinator and holder"),
+            &format!("{before} KiB before, {after} KiB after"),
+        );
         if what == "build output" {
             target("at least 0.8 of the bare reader on build output", ratio >= 0.8);
         }
@@ -51,10 +60,23 @@ fn build_log() -> String {
         n += 1;
         match n % 5 {
             0 => writeln!(log, "\x1b[1m\x1b[33mwarning\x1b[0m: unused variable: `value_{n}`"),
-            1 => writeln!(log, "\x1b[1m\x1b[32m   Compiling\x1b[0m crate-{n} v0.{}.{}", n % 97, n % 13),
+            1 => writeln!(
+                log,
+                "\x1b[1m\x1b[32m   Compiling\x1b[0m crate-{n} v0.{}.{}",
+                n % 97,
+                n % 13
+            ),
             2 => writeln!(log, "  --> src/room_{}/file_{n}.rs:{}:{}", n % 31, n % 997, n % 80),
-            3 => writeln!(log, "gcc -O2 -Wall -Iinclude -c -o build/obj_{n}.o src/module_{}/source_{n}.c", n % 71),
-            _ => writeln!(log, "[{:>5}/50000] Building CXX object lib/Target/CMakeFiles/Part{n}.dir/x.cpp.o", n % 50000),
+            3 => writeln!(
+                log,
+                "gcc -O2 -Wall -Iinclude -c -o build/obj_{n}.o src/module_{}/source_{n}.c",
+                n % 71
+            ),
+            _ => writeln!(
+                log,
+                "[{:>5}/50000] Building CXX object lib/Target/CMakeFiles/Part{n}.dir/x.cpp.o",
+                n % 50000
+            ),
         }
         .unwrap();
     }
@@ -67,7 +89,8 @@ fn memory(house: &House) -> u64 {
     let mut pids = vec![house.coordinator()];
     while let Some(pid) = pids.pop() {
         total += crate::fresh::private_kib(pid);
-        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        let children =
+            std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
         pids.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
     }
     total

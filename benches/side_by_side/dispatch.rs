@@ -11,7 +11,9 @@ type Peer = (&'static str, &'static str, usize, fn(usize) -> bool);
 
 /// Name, program, tasks, how to run them.
 const PEERS: &[Peer] = &[
-    ("xargs -P2 sh -c true", "xargs", TASKS, |n| shell(&format!("seq {n} | xargs -P2 -I{{}} sh -c true"))),
+    ("xargs -P2 sh -c true", "xargs", TASKS, |n| {
+        shell(&format!("seq {n} | xargs -P2 -I{{}} sh -c true"))
+    }),
     ("GNU parallel -j2", "parallel", TASKS, |n| shell(&format!("seq {n} | parallel -j2 true"))),
     ("GNU parallel -j2 --joblog", "parallel", TASKS, |n| {
         shell(&format!("log=$(mktemp); seq {n} | parallel -j2 --joblog $log true; rm -f $log"))
@@ -33,7 +35,8 @@ const PEERS: &[Peer] = &[
 
 pub fn run() {
     let house = House::new();
-    let tasks: String = (0..TASKS).map(|n| format!("[[task]]\nid = \"t{n}\"\nrun = \"true\"\n")).collect();
+    let tasks: String =
+        (0..TASKS).map(|n| format!("[[task]]\nid = \"t{n}\"\nrun = \"true\"\n")).collect();
     house.write("many.toml", &tasks);
     let mut ours = Vec::new();
     let mut theirs: Vec<(&Peer, Vec<f64>)> = Vec::new();

@@ -44,12 +44,16 @@ fn idle(house: &House) {
         holders.into_iter().take(IDLE).map(|pid| private_kib(pid) as f64).collect();
     let holders = Series::new(holders);
     row("private memory of a holder", &holders.shown("KiB"));
-    row("private memory of the coordinator, all sessions open", &format!("{} KiB", private_kib(coordinator)));
+    row(
+        "private memory of the coordinator, all sessions open",
+        &format!("{} KiB", private_kib(coordinator)),
+    );
     target("at most 2 MB private memory a holder", holders.at(1.0) <= 2048.0);
 }
 
 fn below(pid: u32) -> Vec<u32> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let text =
+        std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 

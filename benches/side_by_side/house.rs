@@ -76,7 +76,8 @@ impl House {
 
     /// Pid of the coordinator.
     pub fn coordinator(&self) -> u32 {
-        let status: serde_json::Value = serde_json::from_str(&self.output(&["status", "--json"])).unwrap();
+        let status: serde_json::Value =
+            serde_json::from_str(&self.output(&["status", "--json"])).unwrap();
         u32::try_from(status["coordinator"]["pid"].as_u64().unwrap()).unwrap()
     }
 }

@@ -19,7 +19,8 @@ mod peer;
 mod roundtrip;
 
 fn main() {
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let wanted: Vec<String> =
+        std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     for (name, run) in [
         ("dispatch", dispatch::run as fn()),
         ("roundtrip", roundtrip::run),

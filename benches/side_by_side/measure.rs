@@ -25,7 +25,13 @@ impl Series {
 
     /// Median with the least and the greatest.
     pub fn shown(&self, unit: &str) -> String {
-        format!("{:.3} {unit} ({:.3} to {:.3}, n={})", self.median(), self.at(0.0), self.at(1.0), self.values.len())
+        format!(
+            "{:.3} {unit} ({:.3} to {:.3}, n={})",
+            self.median(),
+            self.at(0.0),
+            self.at(1.0),
+            self.values.len()
+        )
     }
 }
 

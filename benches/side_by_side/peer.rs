@@ -69,7 +69,9 @@ impl BareBash {
         self.marks += 1;
         // The mark is split in what is typed, so that no echo of it is taken for the real one.
         let mark = format!("MK{}Q0", self.marks);
-        self.writer.write_all(format!("{command}; echo M''K{}Q$?\n", self.marks).as_bytes()).unwrap();
+        self.writer
+            .write_all(format!("{command}; echo M''K{}Q$?\n", self.marks).as_bytes())
+            .unwrap();
         self.writer.flush().unwrap();
         self.seen.clear();
         let mut buffer = [0; 65536];

@@ -23,7 +23,9 @@ pub fn run() {
             usual.extend(times(|| interactive.run(command)));
         }
         let (ours, least, usual) = (Series::new(ours), Series::new(least), Series::new(usual));
-        let show = |series: &Series| format!("p50 {:.0} µs, p99 {:.0} µs", series.median(), series.at(0.99));
+        let show = |series: &Series| {
+            format!("p50 {:.0} µs, p99 {:.0} µs", series.median(), series.at(0.99))
+        };
         row(&format!("{command}: bash read/eval on a PTY (limit)"), &show(&least));
         row(&format!("{command}: interactive bash on a PTY"), &show(&usual));
         let ratio = ours.median() / least.median();

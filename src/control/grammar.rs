@@ -10,6 +10,7 @@ use crate::domain::event::{ClientEnv, RunOptions};
 use crate::domain::ids::{AgentName, RunId, SessionId, TaskId, WorkspaceId};
 use crate::domain::outcome::{RunOutcome, TaskReason, TaskState};
 use crate::domain::plan::{Class, Plan};
+use crate::domain::raw_path;
 use crate::domain::result::{Awaiting, CommandResult};
 use crate::domain::time::Timestamp;
 use crate::report::record::RunReport;
@@ -92,6 +93,7 @@ pub struct Exec {
     /// The text for the shell.
     pub text: String,
     /// Where a new session starts, absolute.
+    #[serde(with = "raw_path")]
     pub cwd: PathBuf,
     /// True when the cwd was asked for: a session that is kept changes to it as well.
     pub cwd_given: bool,

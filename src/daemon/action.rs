@@ -15,7 +15,7 @@ use crate::session::wire::Ask;
 /// journal, durably if any of them has to be: commit, then act.
 #[derive(Debug, Default)]
 #[must_use]
-pub struct Decision {
+pub(super) struct Decision {
     /// For the journal.
     pub records: Vec<Stamped>,
     /// True when the actions have to wait until the records are on the disk.
@@ -26,7 +26,7 @@ pub struct Decision {
 
 /// What the crew can be asked for.
 #[derive(Debug)]
-pub enum Action {
+pub(super) enum Action {
     /// Send a client something.
     Respond {
         /// Who.

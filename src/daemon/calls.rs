@@ -24,7 +24,7 @@ use crate::domain::time::Timestamp;
 use crate::session::wire::{Ask, CommandEnd, Span};
 
 /// How long a command may wait for input when nobody said.
-pub const INPUT_TIMEOUT_MS: u64 = 10 * 60_000;
+pub(super) const INPUT_TIMEOUT_MS: u64 = 10 * 60_000;
 
 impl Desk {
     pub(super) fn asked(&mut self, connection: ConnectionId, request: Request, now: Timestamp) {
@@ -77,11 +77,11 @@ impl Desk {
              {CONTROL_VERSION} of the control grammar, this client version {version}"
         );
         let hint = "let its runs end, or end it, and call again with the same callboard".to_owned();
-        self.refuse(connection, id, Failure {
-            kind: FailureKind::Version,
-            message,
-            hint: Some(hint),
-        });
+        self.refuse(
+            connection,
+            id,
+            Failure { kind: FailureKind::Version, message, hint: Some(hint) },
+        );
     }
 
     pub(super) fn reply(&mut self, connection: ConnectionId, id: u64, answer: Answer) {
@@ -127,9 +127,10 @@ impl Desk {
     }
 
     fn exec_in_named(&mut self, asker: Asker, exec: Exec, name: String, now: Timestamp) {
-        let usable = self.names.get(&name).filter(|id| {
-            self.sessions.get(*id).is_some_and(|s| s.state != SessionState::Closing)
-        });
+        let usable = self
+            .names
+            .get(&name)
+            .filter(|id| self.sessions.get(*id).is_some_and(|s| s.state != SessionState::Closing));
         let (session, then) = if let Some(id) = usable {
             (id.clone(), None)
         } else {
@@ -265,7 +266,13 @@ impl Desk {
     }
 
     /// Answers for one command of a session that is not an attempt's.
-    pub(super) fn answer(&mut self, session: &SessionId, asker: Asker, index: usize, now: Timestamp) {
+    pub(super) fn answer(
+        &mut self,
+        session: &SessionId,
+        asker: Asker,
+        index: usize,
+        now: Timestamp,
+    ) {
         let Some(session) = self.sessions.get(session) else { return };
         let Some(record) = session.commands.get(index) else { return };
         let story = Box::new(session.story(record, now, EXEC_KEEP));
@@ -275,7 +282,11 @@ impl Desk {
 }
 
 /// The end of a command of which nothing else is known.
-pub(super) fn end_without_status(record: &CommandRecord, reason: Reason, now: Timestamp) -> CommandEnd {
+pub(super) fn end_without_status(
+    record: &CommandRecord,
+    reason: Reason,
+    now: Timestamp,
+) -> CommandEnd {
     let offset = record.started.map_or(0, |(_, offset)| offset);
     let started_at = record.started.map(|(at, _)| at);
     CommandEnd {

@@ -7,7 +7,7 @@ use crate::domain::time::Timestamp;
 /// The wall time at its making plus what the monotonic clock says has passed since, so that a
 /// wall clock set back or forth moves no deadline.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub(super) struct Clock {
     wall: Timestamp,
     since: Instant,
 }
@@ -15,7 +15,7 @@ pub struct Clock {
 impl Clock {
     /// Reads both clocks. `floor` is the latest time that the journal knows: a wall clock that
     /// was set back while no coordinator ran does not make history run backwards.
-    pub fn start(floor: Timestamp) -> Self {
+    pub(super) fn start(floor: Timestamp) -> Self {
         let wall = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .ok()
@@ -25,13 +25,13 @@ impl Clock {
     }
 
     /// Now.
-    pub fn now(&self) -> Timestamp {
+    pub(super) fn now(&self) -> Timestamp {
         let passed = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.wall.plus_ms(passed)
     }
 
     /// The monotonic instant of `at`, for waiting.
-    pub fn instant(&self, at: Timestamp) -> Instant {
+    pub(super) fn instant(&self, at: Timestamp) -> Instant {
         self.since + std::time::Duration::from_millis(at.ms_since(self.wall))
     }
 }

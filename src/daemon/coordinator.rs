@@ -22,7 +22,7 @@ const BOARD_REFRESH_MS: u64 = 100;
 ///
 /// # Errors
 /// When a durable record cannot be written: nothing may be done then that the journal lacks.
-pub async fn run(
+pub(super) async fn run(
     mut desk: Desk,
     mut crew: Crew,
     journal: Journal,
@@ -59,11 +59,7 @@ fn take(desk: &mut Desk, crew: &mut Crew, event: Event, clock: &Clock) {
 
 /// Commit, then act. Records that nothing waits for are on their way to the disk when their
 /// actions are carried out; the board, which remembers how far it is folded, waits for its own.
-async fn settle(
-    decision: Decision,
-    crew: &mut Crew,
-    journal: &Journal,
-) -> Result<(), AppendError> {
+async fn settle(decision: Decision, crew: &mut Crew, journal: &Journal) -> Result<(), AppendError> {
     let Decision { records, durable, actions } = decision;
     let mut first_seq = 0;
     if !records.is_empty() {

@@ -29,7 +29,7 @@ const READ_INLINE_MAX: u64 = 16 * 1024;
 
 /// Holds everything that actions are carried out with.
 #[derive(Debug)]
-pub struct Crew {
+pub(super) struct Crew {
     pub(super) workspace: WorkspaceId,
     pub(super) folders: Folders,
     pub(super) stage: Stage,
@@ -59,7 +59,7 @@ struct Client {
 
 impl Crew {
     /// A crew with nobody to serve yet.
-    pub fn new(
+    pub(super) fn new(
         workspace: WorkspaceId,
         folders: Folders,
         stage: Stage,
@@ -79,7 +79,7 @@ impl Crew {
     }
 
     /// Looks at an event before the desk hears it: whom it brings and whom it takes away.
-    pub fn meet(&mut self, event: &Event) {
+    pub(super) fn meet(&mut self, event: &Event) {
         match event {
             Event::Connected { connection, responses } => {
                 let client = Client { responses: responses.clone(), missed: 0 };
@@ -94,7 +94,7 @@ impl Crew {
 
     /// Carries one action out. `first_seq` is the number that the decision's first record has in
     /// the journal.
-    pub fn perform(&mut self, action: Action, first_seq: u64) {
+    pub(super) fn perform(&mut self, action: Action, first_seq: u64) {
         match action {
             Action::Respond { connection, response } => self.respond(connection, response),
             Action::Open { spec, then } => self.open(*spec, then),
@@ -130,7 +130,8 @@ impl Crew {
                 // link ends it.
                 self.links.remove(&session);
                 if let Some(holder) = holder.and_then(rustix::process::Pid::from_raw) {
-                    let killed = rustix::process::kill_process(holder, rustix::process::Signal::KILL);
+                    let killed =
+                        rustix::process::kill_process(holder, rustix::process::Signal::KILL);
                     tracing::warn!(%session, ?killed, "killed a holder that did not close its session");
                 }
             }
@@ -168,7 +169,7 @@ impl Crew {
     }
 
     /// Brings the board's snapshot file up to date.
-    pub fn refresh_board(&mut self) {
+    pub(super) fn refresh_board(&mut self) {
         if !std::mem::take(&mut self.board_changed) {
             return;
         }
@@ -335,7 +336,7 @@ async fn pass_on(mut queue: mpsc::Receiver<Ask>, mut holder: Asks) {
 ///
 /// # Errors
 /// When this program's own file cannot be executed again.
-pub fn start_stage() -> std::io::Result<Stage> {
+pub(super) fn start_stage() -> std::io::Result<Stage> {
     let path = std::env::var("PATH").unwrap_or_default();
     Stage::start(Path::new("/proc/self/exe"), [("PATH", path.as_str())])
 }

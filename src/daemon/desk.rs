@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use super::action::{Action, Decision};
 use super::durations::Durations;
+use super::history::History;
 use super::inbox::{ConnectionId, Event};
 use super::runs::Run;
 use super::sessions::Session;
@@ -31,7 +32,7 @@ const SESSION_TTL_MS: u64 = 30 * 60_000;
 
 /// Where this workspace's things lie.
 #[derive(Clone, Debug)]
-pub struct Folders {
+pub(super) struct Folders {
     /// The workspace's root.
     pub root: PathBuf,
     /// `sessions/` of the state folder.
@@ -58,7 +59,7 @@ struct Stay {
 
 /// Everything that the coordinator knows.
 #[derive(Debug)]
-pub struct Desk {
+pub(super) struct Desk {
     pub(super) workspace: WorkspaceId,
     pub(super) folders: Folders,
     pub(super) runs: BTreeMap<RunId, Run>,
@@ -79,11 +80,10 @@ pub struct Desk {
 
 impl Desk {
     /// The desk of a workspace at rest.
-    pub fn new(
+    pub(super) fn new(
         workspace: WorkspaceId,
         folders: Folders,
-        past: Vec<RunLine>,
-        durations: Durations,
+        history: History,
         version: Version,
         now: Timestamp,
         for_client: bool,
@@ -92,11 +92,11 @@ impl Desk {
             workspace,
             folders,
             runs: BTreeMap::new(),
-            past,
+            past: history.runs,
             sessions: HashMap::new(),
             names: HashMap::new(),
             clients: BTreeSet::new(),
-            durations,
+            durations: history.durations,
             since: now,
             version,
             decision: Decision::default(),
@@ -106,7 +106,7 @@ impl Desk {
     }
 
     /// Takes an event in. What came of it is collected until `decide` takes it.
-    pub fn hear(&mut self, event: Event, now: Timestamp) {
+    pub(super) fn hear(&mut self, event: Event, now: Timestamp) {
         match event {
             Event::Connected { connection, .. } => {
                 self.clients.insert(connection);
@@ -123,7 +123,7 @@ impl Desk {
     }
 
     /// Looks at everything whose time has come.
-    pub fn tick(&mut self, now: Timestamp) {
+    pub(super) fn tick(&mut self, now: Timestamp) {
         for run in self.due_runs(now) {
             self.run_tick(&run, now);
         }
@@ -139,12 +139,12 @@ impl Desk {
     }
 
     /// What has been decided since the last call.
-    pub fn decide(&mut self) -> Decision {
+    pub(super) fn decide(&mut self) -> Decision {
         std::mem::take(&mut self.decision)
     }
 
     /// When `tick` has something to do next.
-    pub fn next_deadline(&self) -> Option<Timestamp> {
+    pub(super) fn next_deadline(&self) -> Option<Timestamp> {
         let runs = self.runs.values().filter_map(Run::next_deadline);
         let sessions = self
             .names
@@ -155,7 +155,7 @@ impl Desk {
     }
 
     /// True once the coordinator may end: told to, or started for clients that are all gone.
-    pub fn is_over(&self, now: Timestamp) -> bool {
+    pub(super) fn is_over(&self, now: Timestamp) -> bool {
         if !self.runs.is_empty() || !self.sessions.is_empty() {
             return false;
         }
@@ -163,8 +163,7 @@ impl Desk {
     }
 
     fn ending_at(&self) -> Option<Timestamp> {
-        let at_rest =
-            self.runs.is_empty() && self.sessions.is_empty() && self.clients.is_empty();
+        let at_rest = self.runs.is_empty() && self.sessions.is_empty() && self.clients.is_empty();
         self.stay.filter(|_| at_rest).map(|stay| stay.until)
     }
 
@@ -189,7 +188,8 @@ impl Desk {
 
     fn stay(&mut self, until: Timestamp) {
         if let Some(stay) = &mut self.stay {
-            *stay = Stay { used: true, until: if stay.used { until.max(stay.until) } else { until } };
+            *stay =
+                Stay { used: true, until: if stay.used { until.max(stay.until) } else { until } };
         }
     }
 

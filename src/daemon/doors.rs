@@ -6,8 +6,8 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
 
-use super::ownership;
 use super::inbox::{CLIENT_RESPONSES_MAX, ConnectionId, Event};
+use super::ownership;
 use crate::control::{Request, Response};
 use crate::domain::frame::{self, Decoder};
 
@@ -15,7 +15,7 @@ use crate::domain::frame::{self, Decoder};
 const CONNECTIONS_MAX: usize = 512;
 
 /// Accepts clients until the inbox is closed. Only processes of this user are let in.
-pub async fn listen(listener: UnixListener, inbox: mpsc::Sender<Event>) {
+pub(super) async fn listen(listener: UnixListener, inbox: mpsc::Sender<Event>) {
     let places = std::sync::Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
     let mut next: ConnectionId = 1;
     loop {

@@ -14,13 +14,13 @@ const SAMPLES_MIN: usize = 3;
 
 /// Durations by command text. Only a hash of the text is kept.
 #[derive(Debug, Default)]
-pub struct Durations {
+pub(super) struct Durations {
     samples: HashMap<u64, Vec<u64>>,
 }
 
 impl Durations {
     /// Remembers that `text` completed after `ms`.
-    pub fn record(&mut self, text: &str, ms: u64) {
+    pub(super) fn record(&mut self, text: &str, ms: u64) {
         let key = key(text);
         if !self.samples.contains_key(&key) && self.samples.len() >= COMMANDS_MAX {
             return;
@@ -33,7 +33,7 @@ impl Durations {
     }
 
     /// The 95th percentile (nearest rank), once there are samples enough.
-    pub fn p95_ms(&self, text: &str) -> Option<u64> {
+    pub(super) fn p95_ms(&self, text: &str) -> Option<u64> {
         let mut samples = self.samples.get(&key(text))?.clone();
         if samples.len() < SAMPLES_MIN {
             return None;

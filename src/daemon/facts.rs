@@ -26,13 +26,15 @@ impl Desk {
             return;
         }
         session.heard = fact.seq;
-        if fact.seq % ACK_EVERY == 0 {
+        if fact.seq.is_multiple_of(ACK_EVERY) {
             self.tell(id, Ask::Ack { through: fact.seq });
         }
         match fact.body {
             FactBody::Opened { holder, shell } => self.opened(id, holder, shell, now),
             FactBody::OpenFailed { message } => self.open_failed(id, &message, now),
-            FactBody::Started { command, at, offset } => self.started(id, &command, at, offset, now),
+            FactBody::Started { command, at, offset } => {
+                self.started(id, &command, at, offset, now)
+            }
             FactBody::Output { .. } => {}
             FactBody::Awaiting { command, awaiting } => self.awaiting(id, &command, awaiting, now),
             FactBody::Resumed { command } => self.resumed(id, &command, now),
@@ -120,7 +122,13 @@ impl Desk {
         self.record(Record::CommandStarted { session, command, text }, now);
     }
 
-    fn awaiting(&mut self, id: &SessionId, command: &CommandId, awaiting: Awaiting, now: Timestamp) {
+    fn awaiting(
+        &mut self,
+        id: &SessionId,
+        command: &CommandId,
+        awaiting: Awaiting,
+        now: Timestamp,
+    ) {
         let Some(session) = self.sessions.get_mut(id) else { return };
         let Some(index) = session.index_of(command) else { return };
         session.commands[index].awaiting = Some(awaiting.clone());
@@ -321,12 +329,12 @@ impl Desk {
 
 impl Session {
     /// True for an attempt's.
-    pub fn is_attempts(&self) -> bool {
+    pub(super) fn is_attempts(&self) -> bool {
         matches!(self.owner, Owner::Attempt { .. })
     }
 
     /// True when no command runs and none is on its way.
-    pub fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.state == SessionState::Idle && self.commands.iter().all(|record| record.end.is_some())
     }
 

@@ -14,7 +14,7 @@ use crate::journal::Line;
 
 /// The fold of a journal, as far as a coordinator needs it.
 #[derive(Debug, Default)]
-pub struct History {
+pub(super) struct History {
     /// Runs, oldest first. One whose coordinator was lost is `incomplete`.
     pub runs: Vec<RunLine>,
     /// How long commands took.
@@ -29,7 +29,7 @@ pub struct History {
 
 impl History {
     /// Takes one line in, in order.
-    pub fn fold(&mut self, line: Line) {
+    pub(super) fn fold(&mut self, line: Line) {
         self.last_at = self.last_at.max(line.at);
         match line.event {
             Event::CoordinatorStarted { .. } => self.texts.clear(),

@@ -10,18 +10,18 @@ use crate::session::wire::Fact;
 
 /// How many events may wait. A full inbox makes doors and links wait, which is the back-pressure
 /// that reaches clients; the loop itself never sends to it.
-pub const INBOX_EVENTS_MAX: usize = 4096;
+pub(super) const INBOX_EVENTS_MAX: usize = 4096;
 
 /// How many responses may wait for one client. A client that lets more pile up is slow: its
 /// notices are dropped and counted (`Notice::Gap`).
-pub const CLIENT_RESPONSES_MAX: usize = 1024;
+pub(super) const CLIENT_RESPONSES_MAX: usize = 1024;
 
 /// A connection, numbered as it came.
-pub type ConnectionId = u64;
+pub(super) type ConnectionId = u64;
 
 /// What the loop can hear.
 #[derive(Debug)]
-pub enum Event {
+pub(super) enum Event {
     /// A client has connected.
     Connected {
         /// Its number.

@@ -8,22 +8,22 @@ use crate::domain::ids::{CommandId, RunId, SessionId};
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 /// A run: 40 bits, enough for names that are unique in a workspace.
-pub fn run() -> RunId {
+pub(super) fn run() -> RunId {
     RunId::new(format!("r-{}", letters(8)))
 }
 
 /// A session: 80 bits, since whoever knows it may use it.
-pub fn session() -> SessionId {
+pub(super) fn session() -> SessionId {
     SessionId::new(format!("s-{}", letters(16)))
 }
 
 /// The `n`-th command of a session.
-pub fn command(session: &SessionId, n: u32) -> CommandId {
+pub(super) fn command(session: &SessionId, n: u32) -> CommandId {
     CommandId::new(format!("{session}.{n}"))
 }
 
 /// A seed for a run's jitter.
-pub fn seed() -> u64 {
+pub(super) fn seed() -> u64 {
     rand::rng().random()
 }
 

@@ -13,7 +13,7 @@ const PAUSE_MS: u64 = 100;
 /// Returns once `url` answers a GET with a status below 400. Tries for ever: whoever awaits it
 /// drops it when the service ends. A URL that is not plain http to a host never answers; the
 /// manifest's check has refused those.
-pub async fn http_ready(url: &str) {
+pub(super) async fn http_ready(url: &str) {
     loop {
         let attempt = tokio::time::timeout(Duration::from_millis(TRY_MS), status(url)).await;
         if matches!(attempt, Ok(Some(code)) if code < 400) {
@@ -29,8 +29,7 @@ async fn status(url: &str) -> Option<u16> {
     let address =
         if authority.contains(':') { authority.to_owned() } else { format!("{authority}:80") };
     let mut stream = TcpStream::connect(&address).await.ok()?;
-    let request =
-        format!("GET /{path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n");
+    let request = format!("GET /{path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.ok()?;
     // "HTTP/1.1 200" is all that matters of the answer.
     let mut head = [0; 12];

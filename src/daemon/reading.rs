@@ -20,13 +20,13 @@ const TAIL_KEEP: usize = 2 * 1024;
 const INDEX_CHUNK: usize = 64 * 1024;
 
 /// How many bytes of output a command has.
-pub fn bytes(story: &CommandStory) -> u64 {
+pub(super) fn bytes(story: &CommandStory) -> u64 {
     let end = story.record.end.as_ref();
     end.map_or(u64::MAX, |end| end.span.raw_end.saturating_sub(end.span.raw_start))
 }
 
 /// The whole result of a command, as far as it has come.
-pub fn result(story: &CommandStory) -> CommandResult {
+pub(super) fn result(story: &CommandStory) -> CommandResult {
     let CommandStory { record, session, now, .. } = story;
     let end = record.end.as_ref();
     let span = end.map_or_else(
@@ -38,7 +38,8 @@ pub fn result(story: &CommandStory) -> CommandResult {
         },
         |end| end.span,
     );
-    let read = read(&story.transcript, span, story.keep, setting(story.charset.as_deref(), end.is_none()));
+    let read =
+        read(&story.transcript, span, story.keep, setting(story.charset.as_deref(), end.is_none()));
     let mut notes = end.map_or_else(Vec::new, |end| end.notes.clone());
     let texts = read.unwrap_or_else(|error| {
         // The session's folder may never have been made; any other trouble is worth a note.
@@ -72,10 +73,8 @@ pub fn result(story: &CommandStory) -> CommandResult {
             .filter(|cwd| !cwd.is_empty())
             .unwrap_or_else(|| story.cwd.to_string_lossy().into_owned()),
         started_at,
-        duration_ms: end.map_or_else(
-            || started_at.map_or(0, |at| now.ms_since(at)),
-            |end| end.duration_ms,
-        ),
+        duration_ms: end
+            .map_or_else(|| started_at.map_or(0, |at| now.ms_since(at)), |end| end.duration_ms),
         children: end.map_or_else(Vec::new, |end| end.children.clone()),
         notes,
         awaiting: awaiting.filter(|_| record.state() != CommandState::Completed),
@@ -86,14 +85,15 @@ pub fn result(story: &CommandStory) -> CommandResult {
 
 /// The end of a command's standard error, clean; of its output where one terminal carried both or
 /// nothing came on standard error.
-pub fn tail(transcript: &Path, end: &CommandEnd, charset: Option<&str>) -> String {
+pub(super) fn tail(transcript: &Path, end: &CommandEnd, charset: Option<&str>) -> String {
     let read = read(transcript, end.span, TAIL_KEEP, setting(charset, false));
     let texts = read.unwrap_or_default();
     if texts.stderr.is_empty() { texts.output } else { texts.stderr }
 }
 
 fn setting(charset: Option<&str>, running: bool) -> Setting {
-    let hint = charset.map_or_else(Hint::default, |charset| Hint::of_locale(&format!("x.{charset}")));
+    let hint =
+        charset.map_or_else(Hint::default, |charset| Hint::of_locale(&format!("x.{charset}")));
     Setting { hint, size: Size::default(), running }
 }
 

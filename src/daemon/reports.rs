@@ -18,7 +18,7 @@ const ENTRIES_MAX: usize = 200_000;
 const ARTIFACTS_MAX: usize = 1_000;
 
 /// Where a run's report lies.
-pub fn file(runs: &Path, run: &RunId) -> PathBuf {
+pub(super) fn file(runs: &Path, run: &RunId) -> PathBuf {
     runs.join(run.as_str()).join("report.json")
 }
 
@@ -26,7 +26,7 @@ pub fn file(runs: &Path, run: &RunId) -> PathBuf {
 ///
 /// # Errors
 /// When there is none, or it is not one of this version.
-pub fn read(file: &Path) -> io::Result<RunReport> {
+pub(super) fn read(file: &Path) -> io::Result<RunReport> {
     Ok(serde_json::from_slice(&std::fs::read(file)?)?)
 }
 
@@ -34,7 +34,7 @@ pub fn read(file: &Path) -> io::Result<RunReport> {
 ///
 /// # Errors
 /// When the folder or the file cannot be written.
-pub fn write(file: &Path, report: &RunReport) -> io::Result<()> {
+pub(super) fn write(file: &Path, report: &RunReport) -> io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;
     let fresh = folder.join("report.json.new");
@@ -44,7 +44,7 @@ pub fn write(file: &Path, report: &RunReport) -> io::Result<()> {
 
 /// Fills a draft in: the texts of its commands from their transcripts, the files that its
 /// `artifacts` globs match, the board.
-pub fn build(draft: ReportDraft, board: BoardView) -> RunReport {
+pub(super) fn build(draft: ReportDraft, board: BoardView) -> RunReport {
     let ReportDraft { mut report, commands, artifacts, root } = draft;
     for (task, stories) in report.tasks.iter_mut().zip(&commands) {
         task.commands = stories.iter().map(reading::result).collect();

@@ -19,14 +19,14 @@ use crate::domain::outcome::{Reason, RunOutcome, TaskReason, TaskState};
 use crate::domain::plan::{Plan, TaskSpec, Unanswered};
 use crate::domain::session::{CommandSpec, Limit, UnansweredInput};
 use crate::domain::time::Timestamp;
+use crate::scheduler::Schedule;
 use crate::scheduler::attempt::{self, Attempt, Role};
 use crate::scheduler::event::{Effect, EndWhy, Event};
-use crate::scheduler::Schedule;
 use crate::session::wire::Ask;
 
 /// A run that goes on, or whose report is being written.
 #[derive(Debug)]
-pub struct Run {
+pub(super) struct Run {
     /// Its id.
     pub id: RunId,
     /// What it works from.
@@ -48,7 +48,7 @@ pub struct Run {
 
 /// What is kept of a task besides its state.
 #[derive(Debug, Default)]
-pub struct TaskRecord {
+pub(super) struct TaskRecord {
     /// The session of its last attempt.
     pub session: Option<SessionId>,
     /// The commands of its last attempt, once that session has closed.
@@ -70,28 +70,28 @@ struct Live {
 
 impl Run {
     /// `RUN/ID`.
-    pub fn label(&self, task: usize) -> String {
+    pub(super) fn label(&self, task: usize) -> String {
         format!("{}/{}", self.id, self.plan.tasks[task].id)
     }
 
     /// True once its end has been told: it is among the past runs then.
-    pub fn is_told(&self) -> bool {
+    pub(super) fn is_told(&self) -> bool {
         self.ended.is_some()
     }
 
     /// When one of its machines has to be told the time.
-    pub fn next_deadline(&self) -> Option<Timestamp> {
+    pub(super) fn next_deadline(&self) -> Option<Timestamp> {
         let attempts = self.attempts.values().filter_map(|live| live.machine.deadline());
         attempts.chain(self.schedule.next_deadline()).min()
     }
 
     /// The number of the attempt that runs.
-    pub fn attempt_number(&self, task: usize) -> Option<u32> {
+    pub(super) fn attempt_number(&self, task: usize) -> Option<u32> {
         self.attempts.get(&task).map(|live| live.number)
     }
 
     /// Takes a client away; true when the run was to end with it.
-    pub fn client_gone(&mut self, connection: ConnectionId) -> bool {
+    pub(super) fn client_gone(&mut self, connection: ConnectionId) -> bool {
         self.followers.retain(|follower| *follower != connection);
         let ends = self.client == Some(connection) && self.ended.is_none();
         if ends {
@@ -117,8 +117,9 @@ impl Desk {
             return self.refuse(connection, id, shutting_down());
         }
         let Submit { plan, selected, mut options, env, detach } = submit;
-        if let Some(missing) =
-            environment::names_to_pass(&plan).into_iter().find(|name| !env.passed.contains_key(name))
+        if let Some(missing) = environment::names_to_pass(&plan)
+            .into_iter()
+            .find(|name| !env.passed.contains_key(name))
         {
             let failure = Failure {
                 kind: FailureKind::Usage,
@@ -141,19 +142,22 @@ impl Desk {
         );
         let schedule = Schedule::new(&plan, selected.as_deref(), &options);
         let tasks = plan.tasks.iter().map(|_| TaskRecord::default()).collect();
-        self.runs.insert(run.clone(), Run {
-            id: run.clone(),
-            plan: Arc::new(plan),
-            schedule,
-            started_at: now,
-            ended: None,
-            tasks,
-            env,
-            client: (!detach).then_some(connection),
-            // Who submits follows from the first notice on; a detached client will be gone.
-            followers: if detach { Vec::new() } else { vec![connection] },
-            attempts: BTreeMap::new(),
-        });
+        self.runs.insert(
+            run.clone(),
+            Run {
+                id: run.clone(),
+                plan: Arc::new(plan),
+                schedule,
+                started_at: now,
+                ended: None,
+                tasks,
+                env,
+                client: (!detach).then_some(connection),
+                // Who submits follows from the first notice on; a detached client will be gone.
+                followers: if detach { Vec::new() } else { vec![connection] },
+                attempts: BTreeMap::new(),
+            },
+        );
         self.reply(connection, id, Answer::Submitted { run: run.clone() });
         self.run_step(&run, Event::Begin, now);
     }
@@ -281,7 +285,9 @@ impl Desk {
             task: run.plan.tasks[task].id.clone(),
             state,
             attempt: view.map_or(0, |view| view.attempts),
-            agent: view.and_then(|view| view.agent).map(|agent| run.plan.agents[agent].name.clone()),
+            agent: view
+                .and_then(|view| view.agent)
+                .map(|agent| run.plan.agents[agent].name.clone()),
             reason: reason.clone(),
             at: now,
         };
@@ -503,8 +509,7 @@ impl Desk {
         let Some(name) = self.runs.get(&run).map(|run| run.plan.tasks[task].id.clone()) else {
             return;
         };
-        let notice =
-            Notice::Awaiting { run: run.clone(), task: name, awaiting: awaiting.clone() };
+        let notice = Notice::Awaiting { run: run.clone(), task: name, awaiting: awaiting.clone() };
         self.tell_followers(&run, &notice);
     }
 
@@ -516,7 +521,12 @@ impl Desk {
     }
 
     /// An attempt's session is over: its commands are kept for the report.
-    pub(super) fn attempt_closed(&mut self, session: &Session, event: attempt::Event, now: Timestamp) {
+    pub(super) fn attempt_closed(
+        &mut self,
+        session: &Session,
+        event: attempt::Event,
+        now: Timestamp,
+    ) {
         let Owner::Attempt { run, task, service, .. } = &session.owner else { return };
         if let Some(live) = self.runs.get_mut(run)
             && live.tasks[*task].session.as_ref() == Some(&session.id)

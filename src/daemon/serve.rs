@@ -75,7 +75,11 @@ fn io(doing: &'static str) -> impl FnOnce(std::io::Error) -> ServeError {
 pub fn serve(options: &ServeOptions) -> Result<(), ServeError> {
     let places = Places::from_env(|name| std::env::var_os(name))?;
     let workspace = Workspace::open(&places, &options.root, None)?;
-    let owner = match ownership::take(&workspace, env!("CARGO_PKG_VERSION"), Clock::start(Timestamp::default()).now()) {
+    let owner = match ownership::take(
+        &workspace,
+        env!("CARGO_PKG_VERSION"),
+        Clock::start(Timestamp::default()).now(),
+    ) {
         Err(TakeError::Held(_)) if options.for_client => return Ok(()),
         taken => taken?,
     };
@@ -125,15 +129,7 @@ async fn serve_owned(
     write_inputs(&folders.inputs).map_err(io("writing the inputs file"))?;
     let id = workspace_id(workspace);
     let version = board.tick(clock.now());
-    let desk = Desk::new(
-        id.clone(),
-        folders.clone(),
-        history.runs,
-        history.durations,
-        version,
-        clock.now(),
-        for_client,
-    );
+    let desk = Desk::new(id.clone(), folders.clone(), history, version, clock.now(), for_client);
     let crew = Crew::new(id, folders, stage, board, sender);
     let ended = coordinator::run(desk, crew, journal, clock, inbox).await;
     doors.abort();
@@ -150,7 +146,10 @@ fn open_board(
 ) -> Result<Board, ServeError> {
     let (mut board, recovered) = Board::open(&workspace.board(), workspace.key())?;
     if let Some(recovered) = recovered {
-        tracing::warn!(?recovered, "the board could not be opened and is folded from the journal again");
+        tracing::warn!(
+            ?recovered,
+            "the board could not be opened and is folded from the journal again"
+        );
     }
     if board.folded_to() > last_seq {
         tracing::warn!("the board knows more than the journal: it is folded again");

@@ -10,13 +10,13 @@ use crate::domain::time::Timestamp;
 use crate::session::wire::Listener;
 
 /// Head and tail of each text that `exec` answers with, in bytes (design, section 7.2).
-pub const EXEC_KEEP: usize = 64 * 1024;
+pub(super) const EXEC_KEEP: usize = 64 * 1024;
 /// The same for run reports.
-pub const REPORT_KEEP: usize = 16 * 1024;
+pub(super) const REPORT_KEEP: usize = 16 * 1024;
 
 /// An open session.
 #[derive(Debug)]
-pub struct Session {
+pub(super) struct Session {
     /// Its id.
     pub id: SessionId,
     /// Whose it is.
@@ -47,7 +47,7 @@ pub struct Session {
 
 /// Whose a session is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Owner {
+pub(super) enum Owner {
     /// An attempt's: never shared between tasks.
     Attempt {
         /// The run.
@@ -75,7 +75,7 @@ pub enum Owner {
 
 /// A client's pending request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asker {
+pub(super) struct Asker {
     /// The client.
     pub connection: ConnectionId,
     /// The number of its request.
@@ -84,7 +84,7 @@ pub struct Asker {
 
 /// Where a session stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SessionState {
+pub(super) enum SessionState {
     /// Its holder or its shell is not there yet.
     Starting,
     /// No command runs.
@@ -108,18 +108,23 @@ impl SessionState {
 
 impl Session {
     /// The command of that id.
-    pub fn command(&mut self, id: &CommandId) -> Option<&mut CommandRecord> {
+    pub(super) fn command(&mut self, id: &CommandId) -> Option<&mut CommandRecord> {
         // The one that is meant is nearly always the last.
         self.commands.iter_mut().rev().find(|record| record.id == *id)
     }
 
     /// What is known of its commands, texts aside.
-    pub fn stories(&self, now: Timestamp, keep: usize) -> Vec<CommandStory> {
+    pub(super) fn stories(&self, now: Timestamp, keep: usize) -> Vec<CommandStory> {
         self.commands.iter().map(|record| self.story(record, now, keep)).collect()
     }
 
     /// What is known of one command, texts aside.
-    pub fn story(&self, record: &CommandRecord, now: Timestamp, keep: usize) -> CommandStory {
+    pub(super) fn story(
+        &self,
+        record: &CommandRecord,
+        now: Timestamp,
+        keep: usize,
+    ) -> CommandStory {
         CommandStory {
             record: record.clone(),
             session: self.id.clone(),
@@ -132,7 +137,7 @@ impl Session {
     }
 
     /// Its line in `status`.
-    pub fn line(&self) -> SessionLine {
+    pub(super) fn line(&self) -> SessionLine {
         let command = self.commands.last().map(|record| record.text.clone());
         let (purpose, name, task, service) = match &self.owner {
             Owner::Attempt { label, service, .. } => ("task", None, Some(label.clone()), *service),

@@ -11,7 +11,7 @@ use crate::session::wire::CommandEnd;
 
 /// A command as it was asked for and as far as it has come.
 #[derive(Clone, Debug)]
-pub struct CommandRecord {
+pub(super) struct CommandRecord {
     /// Its id.
     pub id: CommandId,
     /// Its text.
@@ -26,12 +26,12 @@ pub struct CommandRecord {
 
 impl CommandRecord {
     /// A command that has only been asked for.
-    pub fn new(id: CommandId, text: String) -> Self {
+    pub(super) fn new(id: CommandId, text: String) -> Self {
         Self { id, text, started: None, awaiting: None, end: None }
     }
 
     /// Where it stands.
-    pub fn state(&self) -> CommandState {
+    pub(super) fn state(&self) -> CommandState {
         match (&self.end, &self.started, &self.awaiting) {
             (Some(end), ..) => end.state,
             (None, None, _) => CommandState::Pending,
@@ -43,7 +43,7 @@ impl CommandRecord {
 
 /// Everything about a command but the texts in its transcript.
 #[derive(Clone, Debug)]
-pub struct CommandStory {
+pub(super) struct CommandStory {
     /// The command.
     pub record: CommandRecord,
     /// Its session.
@@ -62,7 +62,7 @@ pub struct CommandStory {
 
 /// A run's report without the texts of its commands.
 #[derive(Clone, Debug)]
-pub struct ReportDraft {
+pub(super) struct ReportDraft {
     /// The record, with no commands, artifacts or board in it.
     pub report: RunReport,
     /// The commands of each task, in the order of `report.tasks`.

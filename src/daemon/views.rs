@@ -91,7 +91,8 @@ impl Desk {
 
     pub(super) fn draft(&self, run: &Run, now: Timestamp) -> ReportDraft {
         let members = run.schedule.members();
-        let (outcome, exit_code) = run.ended.map_or((None, None), |(o, code)| (Some(o), Some(code)));
+        let (outcome, exit_code) =
+            run.ended.map_or((None, None), |(o, code)| (Some(o), Some(code)));
         let report = RunReport {
             schema_version: SCHEMA_VERSION,
             run_id: run.id.clone(),
@@ -121,7 +122,9 @@ impl Desk {
         TaskReport {
             id: spec.id.clone(),
             state: view.map_or(TaskState::Blocked, |view| view.state),
-            agent: view.and_then(|view| view.agent).map(|agent| run.plan.agents[agent].name.clone()),
+            agent: view
+                .and_then(|view| view.agent)
+                .map(|agent| run.plan.agents[agent].name.clone()),
             needs: spec.needs.clone(),
             attempts: view.map_or(0, |view| view.attempts),
             conflicts: view.map_or(0, |view| view.conflicts),

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::ids::{AgentName, Tag, TaskId, WorkspaceId};
+use super::raw_path;
 
 /// What a run works from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -14,6 +15,7 @@ pub struct Plan {
     /// `[workspace] id`, if given; the folder's name stands in otherwise.
     pub workspace_id: Option<WorkspaceId>,
     /// The workspace's root, absolute.
+    #[serde(with = "raw_path")]
     pub root: PathBuf,
     /// The workers. Never empty: without an `agents.toml` there is the built-in `local`.
     pub agents: Vec<Agent>,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::{CommandId, SessionId};
 use super::plan::{InputRule, Ready, StopRule};
+use super::raw_path;
 
 /// What a new session is made of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,6 +15,7 @@ pub struct SessionSpec {
     /// Its id.
     pub id: SessionId,
     /// Where its shell starts, absolute.
+    #[serde(with = "raw_path")]
     pub cwd: PathBuf,
     /// The whole environment: nothing is inherited.
     pub env: Vec<(String, String)>,
@@ -22,8 +24,10 @@ pub struct SessionSpec {
     /// Window size.
     pub size: Size,
     /// An existing folder of its own; `out.raw` and `out.idx` are made in it.
+    #[serde(with = "raw_path")]
     pub transcript: PathBuf,
     /// An existing private folder, the session's `TMPDIR`, removed when it has closed.
+    #[serde(with = "raw_path")]
     pub tmp: PathBuf,
 }
 

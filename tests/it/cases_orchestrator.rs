@@ -25,9 +25,8 @@ fn interrupt(child: &std::process::Child) {
 #[test]
 fn orc_01_a_crash_settles_its_task() {
     let house = House::new();
-    let (code, report) = house.run(
-        "[[task]]\nid = \"a\"\nretries = 1\nrun = \"bash -c 'echo x >> n; kill -SEGV $$'\"\n",
-    );
+    let (code, report) = house
+        .run("[[task]]\nid = \"a\"\nretries = 1\nrun = \"bash -c 'echo x >> n; kill -SEGV $$'\"\n");
     assert_eq!(code, 1, "{report:#}");
     let a = task(&report, "a");
     assert_eq!((&a["state"], &a["attempts"]), (&json!("failed"), &json!(2)));
@@ -38,9 +37,8 @@ fn orc_01_a_crash_settles_its_task() {
 #[test]
 fn orc_06_a_run_returns_in_every_output_mode() {
     let house = House::new();
-    let tasks: String = (0..17)
-        .map(|n| format!("[[task]]\nid = \"t{n}\"\nrun = \"exit {}\"\n", n % 2))
-        .collect();
+    let tasks: String =
+        (0..17).map(|n| format!("[[task]]\nid = \"t{n}\"\nrun = \"exit {}\"\n", n % 2)).collect();
     house.write("m.toml", tasks);
     for flags in [&["--quiet"][..], &["--json"], &[]] {
         let mut args = vec!["run", "m.toml"];
@@ -53,7 +51,10 @@ fn orc_06_a_run_returns_in_every_output_mode() {
 #[test]
 fn orc_09_ended_means_that_the_tree_is_gone() {
     let house = House::new();
-    house.write("m.toml", "[[task]]\nid = \"t1\"\nrun = \"setsid sleep 600 & touch up; exec sleep 600\"\n");
+    house.write(
+        "m.toml",
+        "[[task]]\nid = \"t1\"\nrun = \"setsid sleep 600 & touch up; exec sleep 600\"\n",
+    );
     let called = house.call(&["run", "m.toml", "--detach", "--json"]);
     let run = called.json()["run_id"].as_str().unwrap().to_owned();
     wait_for("the task is up", || house.path("up").exists().then_some(()).ok_or(String::new()));
@@ -132,7 +133,9 @@ fn orc_37_cycles_are_shown_with_their_path() {
     assert!(called.stderr.contains("a -> b -> c -> a"), "{called:?}");
     assert!(!house.path("ran").exists());
     let many: String = (0..500)
-        .map(|n| format!("[[task]]\nid = \"t{n}\"\nafter = [\"t{}\"]\nrun = \"true\"\n", (n + 1) % 500))
+        .map(|n| {
+            format!("[[task]]\nid = \"t{n}\"\nafter = [\"t{}\"]\nrun = \"true\"\n", (n + 1) % 500)
+        })
         .collect();
     house.write("m.toml", many);
     let start = Instant::now();
@@ -162,11 +165,21 @@ fn orc_40_a_diamond_over_a_failure_ends() {
     assert_eq!(code, 1);
     assert_eq!(
         states(&report),
-        [("install", "failed"), ("lint", "skipped"), ("test", "skipped"), ("build", "skipped"), ("check", "skipped")]
+        [
+            ("install", "failed"),
+            ("lint", "skipped"),
+            ("test", "skipped"),
+            ("build", "skipped"),
+            ("check", "skipped")
+        ]
     );
     for id in ["lint", "test", "build", "check"] {
         let reason = &task(&report, id)["reason"];
-        assert_eq!((&reason["kind"], &reason["task"]), (&json!("dependency"), &json!("install")), "{id}");
+        assert_eq!(
+            (&reason["kind"], &reason["task"]),
+            (&json!("dependency"), &json!("install")),
+            "{id}"
+        );
     }
 }
 
@@ -267,8 +280,7 @@ fn orc_46_a_missing_program_is_the_environment() {
 #[test]
 fn orc_53_nothing_of_the_callers_environment() {
     let house = House::new().with_env("PORT", "4000").with_env("SECRET_X", "1");
-    let (code, report) =
-        house.run("[[task]]\nid = \"a\"\nrun = \"env | cut -d= -f1 | sort\"\n");
+    let (code, report) = house.run("[[task]]\nid = \"a\"\nrun = \"env | cut -d= -f1 | sort\"\n");
     assert_eq!(code, 0, "{report:#}");
     let names = task(&report, "a")["commands"][0]["stdout"].as_str().unwrap().to_owned();
     let expected = "CALLBOARD_ATTEMPT CALLBOARD_BOARD CALLBOARD_INPUTS CALLBOARD_SESSION CALLBOARD_SOCKET \
@@ -295,7 +307,10 @@ fn orc_55_a_running_coordinator_hands_nothing_on() {
     let called = leaky.call(&["explain-env", "--json"]);
     assert_eq!(called.code, 0);
     let variables = called.json()["variables"].as_array().unwrap().clone();
-    assert!(variables.iter().all(|v| v["origin"].is_string() || v["origin"].is_object()), "{variables:?}");
+    assert!(
+        variables.iter().all(|v| v["origin"].is_string() || v["origin"].is_object()),
+        "{variables:?}"
+    );
     assert!(variables.iter().all(|v| v["name"] != "ANTHROPIC_BASE_URL"));
 }
 
@@ -324,8 +339,10 @@ fn orc_56_listed_names_are_taken_from_the_submitting_client() {
         .output()
         .unwrap();
     let files = String::from_utf8_lossy(&found.stdout).into_owned();
-    let leaks: Vec<&str> =
-        files.lines().filter(|file| !file.ends_with("out.raw") && !file.ends_with("report.json")).collect();
+    let leaks: Vec<&str> = files
+        .lines()
+        .filter(|file| !file.ends_with("out.raw") && !file.ends_with("report.json"))
+        .collect();
     assert!(leaks.is_empty(), "only the task's own output may show it: {leaks:?}");
 }
 
@@ -354,7 +371,11 @@ fn a_question_nobody_answers_escalates_at_the_end() {
     assert_eq!(report["outcome"], "escalated");
     assert_eq!(task(&report, "ask")["state"], "escalated");
     let reason = &task(&report, "ask")["reason"];
-    assert_eq!((&reason["kind"], &reason["prompt"]), (&json!("input"), &json!("Continue? [y/N] ")), "{reason:#}");
+    assert_eq!(
+        (&reason["kind"], &reason["prompt"]),
+        (&json!("input"), &json!("Continue? [y/N] ")),
+        "{reason:#}"
+    );
     assert_eq!(task(&report, "other")["state"], "succeeded", "the rest goes on meanwhile");
     assert!(!house.path("next").exists());
     assert_eq!(report["escalations"][0]["cause"], "input", "{report:#}");
@@ -466,7 +487,8 @@ fn tags_choose_agents() {
     assert_eq!(task(&report, "a")["commands"][0]["stdout"], "both\n");
     assert_eq!(task(&report, "b")["agent"], "py");
     // A tag that nobody carries is refused before anything runs.
-    let (code, document) = house.run("[[task]]\nid = \"a\"\nneeds = [\"gpu\"]\nrun = \"touch ran\"\n");
+    let (code, document) =
+        house.run("[[task]]\nid = \"a\"\nneeds = [\"gpu\"]\nrun = \"touch ran\"\n");
     assert_eq!(code, 2, "{document:#}");
     assert!(document.to_string().contains("gpu"));
     assert!(!house.path("ran").exists());

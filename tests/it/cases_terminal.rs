@@ -31,7 +31,9 @@ fn t18_a_trailing_comment_swallows_nothing() {
 #[test]
 fn t19_unfinished_text_is_refused_at_once() {
     let house = House::new();
-    for script in ["echo \"unclosed", "cat <<EOF\nno end", "echo a \\", "if true; then echo a", "echo $(ls"] {
+    for script in
+        ["echo \"unclosed", "cat <<EOF\nno end", "echo a \\", "if true; then echo a", "echo $(ls"]
+    {
         let start = Instant::now();
         let (code, result) = house.exec(script);
         assert_ne!(code, 0, "{script}");
@@ -113,7 +115,10 @@ fn t30_a_background_job_does_not_hold_up_the_end() {
         children.iter().any(|c| c["command"].as_str().unwrap().contains("sleep 300")),
         "{result:#}"
     );
-    assert!(children.iter().all(|child| child["ended"] == true), "an exec's session ends: {result:#}");
+    assert!(
+        children.iter().all(|child| child["ended"] == true),
+        "an exec's session ends: {result:#}"
+    );
     assert!(start.elapsed() < Duration::from_secs(20));
     house.assert_empties();
 }
@@ -165,8 +170,7 @@ fn t49_a_daemon_does_not_hold_up_completion() {
 fn t50_nohup_leaves_the_session_idle() {
     let house = House::new();
     let start = Instant::now();
-    let (code, result) =
-        house.exec_with(&["--session", "s"], "nohup sleep 30 > /dev/null 2>&1 &");
+    let (code, result) = house.exec_with(&["--session", "s"], "nohup sleep 30 > /dev/null 2>&1 &");
     assert_eq!((code, &result["state"]), (0, &json!("completed")), "{result:#}");
     assert!(start.elapsed() < Duration::from_secs(15));
     let child = &result["children"][0];
@@ -257,7 +261,8 @@ fn t57_silence_past_the_tier_says_how_long() {
 fn t59_output_into_a_file_is_no_silence_before_the_tier() {
     let house = House::new();
     let script = "sh -c 'for i in $(seq 40); do echo $i; sleep 1; done > log'";
-    let child = house.command(&["exec", "--json", "--class", "build", "-c", script]).spawn().unwrap();
+    let child =
+        house.command(&["exec", "--json", "--class", "build", "-c", script]).spawn().unwrap();
     let called = finish_within(child, Duration::from_secs(120));
     completed((called.code, called.json()), "");
     assert_eq!(house.read("log").lines().count(), 40);

@@ -159,7 +159,8 @@ impl House {
                 String::from_utf8_lossy(&bytes).replace('\0', " ")
             };
             let command = read("cmdline");
-            if pid != std::process::id() && (read("environ").contains(&name) || command.contains(&name))
+            if pid != std::process::id()
+                && (read("environ").contains(&name) || command.contains(&name))
             {
                 found.push(format!("{pid} {command}"));
             }
@@ -215,7 +216,9 @@ pub fn wait_for<T>(what: &str, mut probe: impl FnMut() -> Result<T, String>) -> 
     loop {
         match probe() {
             Ok(value) => return value,
-            Err(words) if start.elapsed() > PATIENCE => panic!("waited in vain for {what}: {words}"),
+            Err(words) if start.elapsed() > PATIENCE => {
+                panic!("waited in vain for {what}: {words}")
+            }
             Err(_) => std::thread::sleep(Duration::from_millis(10)),
         }
     }

@@ -29,11 +29,9 @@ impl Capture {
     pub(super) fn open(folder: &Path) -> io::Result<Self> {
         let open = |name: &str| {
             let path = folder.join(name);
-            OpenOptions::new()
-                .create(true)
-                .append(true)
-                .open(&path)
-                .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+            OpenOptions::new().create(true).append(true).open(&path).map_err(|error| {
+                io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+            })
         };
         let (raw, idx) = (open("out.raw")?, open("out.idx")?);
         let (raw_end, idx_end) = (raw.metadata()?.len(), idx.metadata()?.len());

@@ -271,7 +271,8 @@ impl Session {
 
     /// Everything that is due.
     pub(super) fn tick(&mut self, peer_is_busy: bool, now_ms: u64) {
-        if self.active.as_ref().and_then(|a| a.command.deadline()).is_some_and(|due| due <= now_ms) {
+        if self.active.as_ref().and_then(|a| a.command.deadline()).is_some_and(|due| due <= now_ms)
+        {
             self.feed(Event::Tick, now_ms);
         }
         if self.tree_due_ms.is_some_and(|due| due <= now_ms) {

@@ -83,9 +83,7 @@ impl Tree {
     /// Notes processes as ended with the command.
     pub(super) fn note_ended(&mut self, processes: &[Process]) {
         for process in processes {
-            self.ended
-                .entry((process.pid, process.start))
-                .or_insert_with(|| process.command());
+            self.ended.entry((process.pid, process.start)).or_insert_with(|| process.command());
         }
     }
 

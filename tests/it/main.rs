@@ -8,6 +8,7 @@
 
 mod cases_orchestrator;
 mod cases_terminal;
+mod examples;
 mod floor_plan;
 mod house;
 mod package;

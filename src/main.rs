@@ -1,3 +1,7 @@
 //! The callboard binary: argv to exit code.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    callboard::cli::main()
+}

@@ -1,0 +1,95 @@
+//! From a draft with its defaults to a task of the plan: what lies between the values of one task.
+
+use std::collections::BTreeMap;
+
+use super::answers::ReadyWhen;
+use super::findings::Findings;
+use super::read::At;
+use super::task::Draft;
+use super::words::{listed, shown};
+use crate::domain::ids::{Tag, TaskId};
+use crate::domain::plan::{Dependency, Ready, Service, TaskSpec, TimeLimits};
+
+/// Makes the task, as far as the draft allows.
+pub(super) fn finish(
+    draft: Draft,
+    after: Vec<Dependency>,
+    findings: &mut Findings<'_>,
+) -> TaskSpec {
+    check_work(&draft, findings);
+    check_limits(&draft, findings);
+    let ports = draft.ports.unwrap_or_default();
+    let service = draft.service.and_then(|ready| service(ready, &ports, findings));
+    let needs = draft.needs.unwrap_or_default();
+    TaskSpec {
+        id: TaskId::new(draft.id.map(|id| id.value).unwrap_or_default()),
+        needs: needs.into_iter().map(|tag| Tag::new(tag.value)).collect(),
+        after,
+        run: draft.work.run,
+        cwd: draft.cwd,
+        env: draft.env,
+        env_pass: draft.env_pass.unwrap_or_default(),
+        ports,
+        priority: draft.priority.unwrap_or_default(),
+        class: draft.class,
+        limits: TimeLimits {
+            timeout_ms: draft.timeout.map(|limit| limit.value),
+            hard_timeout_ms: draft.hard_timeout.map(|limit| limit.value),
+            input_timeout_ms: draft.input_timeout.map(|limit| limit.value),
+        },
+        retries: draft.retries.unwrap_or_default(),
+        on_input: draft.on_input.unwrap_or_default(),
+        stop_on: draft.stop_on.unwrap_or_default(),
+        service,
+        verify: draft.verify,
+        artifacts: draft.artifacts.unwrap_or_default(),
+    }
+}
+
+/// Exactly one of `run`, `prompt` and `shard`.
+fn check_work(draft: &Draft, findings: &mut Findings<'_>) {
+    match draft.work.given.as_slice() {
+        [] => {
+            let hint = "add run = \"…\"".to_owned();
+            findings.absent(draft.header.clone(), "the task has nothing to `run`", hint);
+        }
+        [_] => {}
+        [(first, _), rest @ ..] => {
+            for (key, span) in rest {
+                let message = format!("a task has one of `{first}` and `{key}`, not both");
+                findings.wrong(span.clone(), message);
+            }
+        }
+    }
+}
+
+fn check_limits(draft: &Draft, findings: &mut Findings<'_>) {
+    let (Some(soft), Some(hard)) = (&draft.timeout, &draft.hard_timeout) else { return };
+    if hard.value < soft.value {
+        // Said of the one that is the task's own, if one is and the other is not.
+        let at = if hard.span.start > soft.span.start { hard } else { soft };
+        findings.wrong(at.span.clone(), "`hard_timeout` is less than `timeout`");
+    }
+}
+
+fn service(
+    ready: At<ReadyWhen>,
+    ports: &BTreeMap<String, u16>,
+    findings: &mut Findings<'_>,
+) -> Option<Service> {
+    let name = match ready.value {
+        ReadyWhen::Known(ready) => return Some(Service { ready }),
+        ReadyWhen::Port(name) => name,
+    };
+    if let Some(port) = ports.get(&name) {
+        return Some(Service { ready: Ready::Port(*port) });
+    }
+    let known = || ports.keys().map(String::as_str);
+    let hint = findings.did_you_mean(&name, known()).unwrap_or_else(|| match ports.len() {
+        0 => format!("add ports = {{ {} = 8080 }}", shown(&name)),
+        _ => format!("`ports` has {}", listed(known(), "and")),
+    });
+    let message = format!("`ready`: no port `{}` in `ports`", shown(&name));
+    findings.absent(ready.span, message, hint);
+    None
+}

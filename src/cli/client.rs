@@ -242,3 +242,87 @@ impl From<WireError> for Failure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::stand_in::StandIn;
+    use super::*;
+
+    /// Opens a connection to a coordinator that keeps to `script`, and asks for the runs.
+    fn ask(script: impl FnOnce(&mut StandIn) + Send + 'static) -> Result<Answer, WireError> {
+        let (folder, socket, thread) = StandIn::start(script);
+        let answer = Connection::open(&socket).and_then(|mut wire| wire.ask(Call::ListRuns));
+        thread.join().unwrap();
+        drop(folder);
+        answer
+    }
+
+    fn refusal(kind: FailureKind) -> Refusal {
+        Refusal { kind, message: "speaks version 7".to_owned(), hint: None }
+    }
+
+    #[test]
+    fn answers_find_their_question() {
+        let answer = ask(|stand_in| {
+            stand_in.welcome();
+            let (id, call) = stand_in.asked();
+            assert_eq!(call, Call::ListRuns);
+            stand_in.reply(id + 1, Answer::Cancelling);
+            stand_in.reply(id, Answer::Runs { runs: Vec::new() });
+        });
+        assert_eq!(answer.unwrap(), Answer::Runs { runs: Vec::new() });
+    }
+
+    #[test]
+    fn another_version_is_named_with_its_pid() {
+        let ours = std::process::id().to_string();
+        let scripts: [fn(&mut StandIn); 3] = [
+            |stand_in| {
+                let (id, _) = stand_in.asked();
+                stand_in.refuse(id, refusal(FailureKind::Version));
+            },
+            |stand_in| {
+                stand_in.asked();
+                stand_in.bytes(b"\0\0\0\x02{}");
+            },
+            |stand_in| {
+                stand_in.asked();
+                stand_in.bytes(b"HTTP/1.1 400 Bad Request\r\n");
+            },
+        ];
+        for script in scripts {
+            let error = ask(script).unwrap_err();
+            assert!(matches!(error, WireError::Version { .. }), "{error:?}");
+            let failure = Failure::from(error);
+            assert_eq!((failure.kind, failure.exit_code()), (Kind::Version, 5));
+            assert!(failure.message.contains(&ours), "{}", failure.message);
+            assert!(failure.hint.unwrap().contains("kill"));
+        }
+    }
+
+    #[test]
+    fn a_coordinator_that_goes_is_lost() {
+        let error = ask(|stand_in| {
+            stand_in.welcome();
+            stand_in.asked();
+        });
+        assert!(matches!(error, Err(WireError::Lost)), "{error:?}");
+    }
+
+    #[test]
+    fn refusals_keep_their_kind() {
+        let error = ask(|stand_in| {
+            stand_in.welcome();
+            let (id, _) = stand_in.asked();
+            stand_in.refuse(id, refusal(FailureKind::NotFound));
+        });
+        assert_eq!(Failure::from(error.unwrap_err()).kind, Kind::NotFound);
+    }
+
+    #[test]
+    fn nobody_at_the_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = Connection::open(&folder.path().join("none")).unwrap_err();
+        assert!(matches!(error, WireError::Unreachable { .. }), "{error:?}");
+    }
+}

@@ -8,7 +8,18 @@ use std::process::Command;
 use super::client::Connection;
 use super::failure::{Failure, Kind, reason};
 use super::starter::{connect_or_start, is_absence, is_kept, kept_environment};
+use super::sources::{current_folder, real_folder};
 use crate::daemon::serve::{ServeOptions, serve};
+use crate::daemon::workspace::{Places, Workspace, WorkspaceError};
+
+/// Where a verb looks for what is there, and what it finds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Around {
+    /// The root.
+    pub root: PathBuf,
+    /// Its workspace, if it is one already.
+    pub place: Option<Place>,
+}
 
 /// A workspace as the command line sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +57,78 @@ impl Place {
     /// When none can be started in time, or one runs that cannot be talked to.
     pub fn connect_or_start(&self) -> Result<Connection, Failure> {
         connect_or_start(self)
+    }
+}
+
+impl From<Workspace> for Place {
+    fn from(workspace: Workspace) -> Self {
+        Self {
+            root: workspace.root().to_owned(),
+            state: workspace.state().to_owned(),
+            socket: workspace.socket(),
+        }
+    }
+}
+
+/// The workspace in `root`, made one if it is not yet. `name` is the manifest's id, if it has one.
+///
+/// # Errors
+/// When it cannot be used.
+pub fn open(root: &Path, name: Option<&str>) -> Result<Place, Failure> {
+    Ok(Workspace::open(&places()?, root, name)?.into())
+}
+
+/// The workspace that a command in `folder` belongs to: the one around it, or else the user's
+/// private one.
+///
+/// # Errors
+/// When it cannot be used.
+pub fn for_command(folder: &Path) -> Result<Place, Failure> {
+    let places = places()?;
+    let root = match places.discover(folder) {
+        Some(root) => root,
+        None => places.private_root()?,
+    };
+    Ok(Workspace::open(&places, &root, None)?.into())
+}
+
+/// What there is in the root that was told, or else around here, or else in the user's private
+/// workspace. Makes nothing but the latter's folder.
+///
+/// # Errors
+/// When the root cannot be looked at.
+pub fn look(told: Option<&Path>) -> Result<Around, Failure> {
+    let places = places()?;
+    let root = match told {
+        Some(root) => real_folder(root)?,
+        None => match places.discover(&current_folder()?) {
+            Some(root) => root,
+            None => places.private_root()?,
+        },
+    };
+    let place = Workspace::look(&places, &root)?.map(Place::from);
+    Ok(Around { root, place })
+}
+
+/// The root of the workspace around `folder`, if there is one.
+///
+/// # Errors
+/// When nothing says where workspaces keep their state.
+pub fn root_around(folder: &Path) -> Result<Option<PathBuf>, Failure> {
+    Ok(places()?.discover(folder))
+}
+
+fn places() -> Result<Places, Failure> {
+    Ok(Places::from_env(|name| std::env::var_os(name))?)
+}
+
+impl From<WorkspaceError> for Failure {
+    fn from(error: WorkspaceError) -> Self {
+        let kind = match &error {
+            WorkspaceError::NoRoot { .. } | WorkspaceError::BadName(_) => Kind::Usage,
+            _ => Kind::Machine,
+        };
+        Self::new(kind, error.to_string())
     }
 }
 

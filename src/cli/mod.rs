@@ -14,11 +14,9 @@ pub mod exit;
 pub mod failure;
 
 mod examples;
-mod flow;
 mod follow;
 mod interrupt;
 mod output;
-mod place;
 mod progress;
 mod quote;
 mod records;

@@ -64,6 +64,12 @@ pub enum Call {
         /// What.
         exec: Box<Exec>,
     },
+    /// Interrupt an `Exec` of this connection. Answered with `Cancelling`; the `Exec` itself is
+    /// answered with `Ran` once its command's tree is gone.
+    CancelExec {
+        /// The number of its request.
+        request: u64,
+    },
     /// What runs and what waits.
     Status,
     /// The board.
@@ -91,8 +97,10 @@ pub struct Submit {
 pub struct Exec {
     /// The text for the shell.
     pub text: String,
-    /// Where, absolute.
+    /// Where a new session starts, absolute.
     pub cwd: PathBuf,
+    /// True when the cwd was asked for: a session that is kept changes to it as well.
+    pub cwd_given: bool,
     /// Added to the environment, over the allow-list.
     pub env: BTreeMap<String, String>,
     /// The caller's environment, filtered.
@@ -157,7 +165,7 @@ pub enum Answer {
         /// The record.
         report: Box<RunReport>,
     },
-    /// To `CancelRun`: the end has begun; `RunEnded` says when it is over.
+    /// To `CancelRun` and `CancelExec`: the end has begun; `RunEnded` or `Ran` says when it is over.
     Cancelling,
     /// To `ListRuns`.
     Runs {

@@ -1,3 +1,5 @@
 //! (to come)
 
+pub mod ownership;
+pub mod workspace;
 pub mod serve;

@@ -62,13 +62,21 @@ impl Version {
 }
 
 /// Of two entries for one key, the one that stands: the greater version. Commutative, associative
-/// and idempotent, so replicas agree whatever order the writes reach them in.
+/// and idempotent, so replicas agree whatever order the writes reach them in. One clock never gives
+/// a version twice; should two writes carry the same all the same, their text decides, so that the
+/// replicas agree even then.
 #[must_use]
 pub fn merge(left: BoardEntry, right: BoardEntry) -> BoardEntry {
-    match left.version.cmp(&right.version) {
+    let order = left.version.cmp(&right.version).then_with(|| tie(&left).cmp(&tie(&right)));
+    match order {
         Ordering::Less => right,
         Ordering::Equal | Ordering::Greater => left,
     }
+}
+
+fn tie(entry: &BoardEntry) -> (Option<String>, &Option<String>, Option<u32>) {
+    let value = entry.value.as_ref().map(ToString::to_string);
+    (value, &entry.writer.task, entry.writer.attempt)
 }
 
 /// The board as agents read it, in the founding text's shape.

@@ -8,6 +8,7 @@ pub mod ids;
 pub mod manifest;
 pub mod outcome;
 pub mod plan;
+pub mod raw_path;
 pub mod result;
 pub mod session;
 pub mod time;

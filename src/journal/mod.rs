@@ -1,1 +1,60 @@
-//! (to come)
+//! The journal: every event of a workspace, in order, on disk. It is the truth (design, section 5);
+//! the board and all else are folds of it.
+//!
+//! # On disk
+//!
+//! A folder of segments, each named by the number of its first line: `00000000000000000001.jsonl`.
+//! A segment is lines of JSON, one event each:
+//!
+//! ```text
+//! {"seq":7,"at":"2025-11-30T23:00:00.123Z","prev":"<64 hex>","event":"run_ended",…,"sum":"<16 hex>"}
+//! ```
+//!
+//! * `seq` counts from 1 over all segments, without a gap.
+//! * `at` is the event's own time.
+//! * `prev` is the SHA-256 of the whole line before, without its newline; 64 zeros for the first.
+//!   Whoever changes, drops or inserts a line has to rewrite all lines after it.
+//! * then the fields of `domain::event::Event`, beginning with its name.
+//! * `sum` is the first 8 bytes of the SHA-256 of the line up to it. No later line vouches for the
+//!   last one, so it vouches for itself: a torn line is told from a whole one of a newer version.
+//!
+//! The order of the fields is fixed: reading goes by bytes, and only the event is parsed as JSON.
+//!
+//! # Writing
+//!
+//! One thread writes. It takes whatever has queued since its last look (at most
+//! `queue::EVENTS_MAX` wait), writes it at once and, if anybody asked for durability, calls
+//! `fdatasync` once for all. What nobody asked it for is synced within 50 ms.
+//!
+//! ```text
+//! append ─▶ queue ─▶ encode, chain ─▶ one write ─▶ one fdatasync ─▶ commits resolve
+//!                         └── failed: cut back to the last good end, chain as before ──▶ error
+//! ```
+//!
+//! A failed write or sync is told to those it concerns and undone; what was acknowledged before
+//! without durability is kept in memory until it is synced, and written again if need be, since
+//! the kernel forgets dirty pages after a failed sync.
+//!
+//! # Reading
+//!
+//! A torn tail (the last line of the last segment, incomplete or damaged) is what a crash leaves;
+//! it is cut and reported. Anything else that is wrong is refused with segment, offset and cause.
+//! What reading cannot see is the loss of whole lines at the end; the board, which remembers how
+//! far it is folded, shows that one.
+
+mod append;
+mod disk;
+mod error;
+mod line;
+mod queue;
+mod reading;
+mod segment;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use append::{Commit, Committed, Journal};
+pub use error::{AppendError, JournalError};
+pub use line::{Line, LineFault};
+pub use reading::{Replay, Torn, read, verify};

@@ -1,0 +1,200 @@
+//! Opening sled so that neither an error nor a panic of its own stops a workspace.
+
+use std::any::Any;
+use std::fs::{DirBuilder, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::error::BoardError;
+use super::store::Board;
+
+/// How many broken folders are kept for whoever wants to look into them.
+const ASIDE_MAX: usize = 3;
+/// A database that was just closed may keep its lock for a moment: in a worker of sled's, or in a
+/// child between fork and exec.
+const LOCK_PATIENCE: Duration = Duration::from_millis(500);
+const LOCK_RETRY: Duration = Duration::from_millis(10);
+/// sled's own default is a gigabyte; a board is small.
+const CACHE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// A board that had to be begun anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recovered {
+    /// Where the broken one is now.
+    pub aside: PathBuf,
+    /// What was wrong with it.
+    pub cause: String,
+}
+
+type Load<'a> = &'a dyn Fn(sled::Db) -> Result<Board, BoardError>;
+
+/// Why a folder did not open.
+enum Trouble {
+    /// Not the folder's fault.
+    Error(BoardError),
+    /// The folder is broken: in these words.
+    Broken(String),
+}
+
+pub(super) fn open(dir: &Path, load: Load<'_>) -> Result<(Board, Option<Recovered>), BoardError> {
+    let cause = match attempt(dir, load) {
+        Ok(board) => return Ok((board, None)),
+        Err(Trouble::Error(error)) => return Err(error),
+        Err(Trouble::Broken(cause)) => cause,
+    };
+    let aside = set_aside(dir).map_err(|source| BoardError::Io {
+        doing: "setting aside",
+        path: dir.to_owned(),
+        source,
+    })?;
+    match attempt(dir, load) {
+        Ok(board) => Ok((board, Some(Recovered { aside, cause }))),
+        Err(Trouble::Error(error)) => Err(error),
+        Err(Trouble::Broken(cause)) => Err(BoardError::Damaged(cause)),
+    }
+}
+
+fn attempt(dir: &Path, load: Load<'_>) -> Result<Board, Trouble> {
+    make(dir)?;
+    wait_for_lock(dir)?;
+    let started = Instant::now();
+    loop {
+        // sled's state is all behind the handle that a panic loses.
+        let opened = catch_unwind(AssertUnwindSafe(|| {
+            let config = sled::Config::new()
+                .path(dir)
+                .cache_capacity(CACHE_BYTES)
+                // The caller flushes; a sled that does it by itself keeps a thread awake.
+                .flush_every_ms(None);
+            load(config.open().map_err(BoardError::store("opening"))?)
+        }));
+        let error = match opened {
+            Ok(Ok(board)) => return Ok(board),
+            Ok(Err(error)) => error,
+            Err(panic) => return Err(Trouble::Broken(words_of(panic.as_ref()))),
+        };
+        if !is_lock(&error) {
+            return Err(blame(error));
+        }
+        if started.elapsed() > LOCK_PATIENCE {
+            return Err(Trouble::Error(BoardError::Locked { dir: dir.to_owned() }));
+        }
+        std::thread::sleep(LOCK_RETRY);
+    }
+}
+
+fn make(dir: &Path) -> Result<(), Trouble> {
+    // A file in its place is something broken, and `wait_for_lock` says so.
+    if dir.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    made.map_err(|source| {
+        Trouble::Error(BoardError::Io { doing: "making", path: dir.to_owned(), source })
+    })
+}
+
+/// Waits until nobody has sled's lock. Asked here, since sled tells a lock only in words.
+fn wait_for_lock(dir: &Path) -> Result<(), Trouble> {
+    let path = dir.join("db");
+    let file = match OpenOptions::new().read(true).write(true).open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(source) => {
+            let error = BoardError::Io { doing: "opening", path, source };
+            return Err(blame(error));
+        }
+    };
+    let started = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if started.elapsed() < LOCK_PATIENCE => {
+                std::thread::sleep(LOCK_RETRY);
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(Trouble::Error(BoardError::Locked { dir: dir.to_owned() }));
+            }
+            Err(TryLockError::Error(source)) => {
+                let path = path.clone();
+                return Err(Trouble::Error(BoardError::Io { doing: "locking", path, source }));
+            }
+        }
+    }
+}
+
+fn is_lock(error: &BoardError) -> bool {
+    let BoardError::Store { source: sled::Error::Io(error), .. } = error else { return false };
+    error.kind() == io::ErrorKind::Other && error.to_string().contains("could not acquire lock")
+}
+
+/// Whether the folder is broken or the machine around it is: a new folder mends only the former.
+fn blame(error: BoardError) -> Trouble {
+    let kind = match &error {
+        BoardError::Io { source, .. } => Some(source.kind()),
+        BoardError::Store { source: sled::Error::Io(source), .. } => Some(source.kind()),
+        _ => None,
+    };
+    let machine = matches!(
+        kind,
+        Some(
+            io::ErrorKind::PermissionDenied
+                | io::ErrorKind::StorageFull
+                | io::ErrorKind::QuotaExceeded
+                | io::ErrorKind::ReadOnlyFilesystem
+                | io::ErrorKind::OutOfMemory
+        )
+    );
+    // EMFILE and ENFILE have no kind of their own.
+    let files = match &error {
+        BoardError::Io { source, .. } => source.raw_os_error(),
+        BoardError::Store { source: sled::Error::Io(source), .. } => source.raw_os_error(),
+        _ => None,
+    };
+    if machine || matches!(files, Some(libc::EMFILE | libc::ENFILE)) {
+        Trouble::Error(error)
+    } else {
+        Trouble::Broken(error.to_string())
+    }
+}
+
+/// Renames `board` to `board.broken-<n>` and lets go of the oldest beyond the limit.
+fn set_aside(dir: &Path) -> io::Result<PathBuf> {
+    let parent = dir.parent().unwrap_or(Path::new("."));
+    let mut prefix = dir.file_name().unwrap_or_default().to_os_string();
+    prefix.push(".broken-");
+    let mut numbers = Vec::new();
+    for entry in std::fs::read_dir(parent)? {
+        let name = entry?.file_name();
+        let rest = name.as_encoded_bytes().strip_prefix(prefix.as_encoded_bytes());
+        let number = rest.and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<u32>().ok());
+        numbers.extend(number);
+    }
+    numbers.sort_unstable();
+    let at = |number: u32| {
+        let mut name = prefix.clone();
+        name.push(number.to_string());
+        parent.join(name)
+    };
+    let aside = at(numbers.last().map_or(1, |last| last.saturating_add(1)));
+    std::fs::rename(dir, &aside)?;
+    let surplus = (numbers.len() + 1).saturating_sub(ASIDE_MAX);
+    for oldest in &numbers[..surplus] {
+        let path = at(*oldest);
+        // One that stays costs a little room and no more.
+        drop(std::fs::remove_dir_all(&path).or_else(|_| std::fs::remove_file(&path)));
+    }
+    Ok(aside)
+}
+
+fn words_of(panic: &(dyn Any + Send)) -> String {
+    let words = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no words");
+    format!("sled panicked: {words}")
+}

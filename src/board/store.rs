@@ -1,0 +1,295 @@
+//! Entries in sled, and what is remembered beside them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::broadcast;
+
+use super::error::BoardError;
+use super::recovery::{self, Recovered};
+use crate::domain::board::{BoardEntry, BoardView, Version, merge};
+use crate::domain::ids::WorkspaceId;
+use crate::domain::time::Timestamp;
+
+/// The longest key, in bytes.
+pub const KEY_BYTES_MAX: usize = 1024;
+/// The longest value, in bytes of JSON.
+pub const VALUE_BYTES_MAX: usize = 64 * 1024;
+/// How many changes a watcher may lag behind before it is told that it missed some.
+const WATCH_CAPACITY: usize = 1024;
+/// Layout of what is stored. Another number in a folder means: fold again.
+const FORMAT: u32 = 1;
+/// Entries lie under `e/` and their key; the rest under this name.
+const RECORD: &[u8] = b"record";
+const ENTRY: &[u8] = b"e/";
+
+/// An open board.
+#[derive(Debug)]
+pub struct Board {
+    db: sled::Db,
+    node: String,
+    record: Record,
+    changes: broadcast::Sender<Changed>,
+}
+
+/// What a write came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// False when a later write already stands, or this very one.
+    pub changed: bool,
+}
+
+/// News for watchers: read the key for what it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// Which key.
+    pub key: Arc<str>,
+    /// The journal's line that changed it.
+    pub seq: u64,
+}
+
+/// Stored in one batch with every entry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Record {
+    format: u32,
+    folded_to: u64,
+    clock: Version,
+    digest: Digest,
+}
+
+/// A digest of a set: the number of its members and the exclusive or of their hashes. One member
+/// can be exchanged without looking at the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Digest {
+    members: u64,
+    mixed: [u64; 2],
+}
+
+/// Whether the board would take the entry. For the coordinator, to refuse it before the journal
+/// has it.
+///
+/// # Errors
+/// The limit that it breaks.
+pub fn check(entry: &BoardEntry) -> Result<(), BoardError> {
+    let length = entry.key.len();
+    if length == 0 || length > KEY_BYTES_MAX {
+        return Err(BoardError::KeyLength(length));
+    }
+    if entry.key.chars().any(char::is_control) {
+        return Err(BoardError::KeyCharacter(entry.key.clone()));
+    }
+    let bytes = entry.value.as_ref().map_or(0, |value| value.to_string().len());
+    if bytes > VALUE_BYTES_MAX {
+        return Err(BoardError::ValueLength { key: entry.key.clone(), bytes });
+    }
+    Ok(())
+}
+
+impl Board {
+    /// Opens the board in `dir`, made if need be, for the node of that name. A folder that cannot
+    /// be opened or has lost something is set aside, and a new board begun: the caller then folds
+    /// the whole journal into it. Blocks, on disk alone.
+    ///
+    /// # Errors
+    /// When another process has it open, or the disk refuses.
+    pub fn open(dir: &Path, node: &str) -> Result<(Self, Option<Recovered>), BoardError> {
+        recovery::open(dir, &|db| Self::load(db, node))
+    }
+
+    /// The board of an open database, checked entry by entry.
+    fn load(db: sled::Db, node: &str) -> Result<Self, BoardError> {
+        let record = match db.get(RECORD).map_err(BoardError::store("reading"))? {
+            Some(bytes) => decode::<Record>(&bytes)?,
+            None => Record {
+                format: FORMAT,
+                folded_to: 0,
+                clock: Version { wall_ms: 0, logical: 0, node: node.to_owned() },
+                digest: Digest::default(),
+            },
+        };
+        if record.format != FORMAT {
+            return Err(BoardError::Damaged(format!("it has format {}", record.format)));
+        }
+        let mut digest = Digest::default();
+        for item in db.scan_prefix(ENTRY) {
+            let (key, value) = item.map_err(BoardError::store("reading"))?;
+            let entry: BoardEntry = decode(&value)?;
+            if key[ENTRY.len()..] != *entry.key.as_bytes() {
+                return Err(BoardError::Damaged(format!("`{}` lies elsewhere", entry.key)));
+            }
+            digest.add(&value);
+        }
+        if digest != record.digest {
+            let (found, due) = (digest.members, record.digest.members);
+            return Err(BoardError::Damaged(format!(
+                "its entries ({found}) are not those that were written ({due})"
+            )));
+        }
+        let (changes, _) = broadcast::channel(WATCH_CAPACITY);
+        Ok(Self { db, node: node.to_owned(), record, changes })
+    }
+
+    /// The journal's last line that is folded in. A start applies those after it; when the journal
+    /// does not reach it, lines have been lost there, and the board is to be `clear`ed and folded
+    /// again.
+    pub fn folded_to(&self) -> u64 {
+        self.record.folded_to
+    }
+
+    /// Merges a write which the journal has as line `seq`.
+    ///
+    /// # Errors
+    /// When the entry breaks a limit (see `check`) or sled refuses; nothing has changed then.
+    pub fn apply(&mut self, seq: u64, entry: BoardEntry) -> Result<Applied, BoardError> {
+        check(&entry)?;
+        let mut record = self.record.clone();
+        record.folded_to = record.folded_to.max(seq);
+        if entry.version > record.clock {
+            record.clock = entry.version.clone();
+        }
+        let place = place_of(&entry.key);
+        let before = self.db.get(&place).map_err(BoardError::store("reading"))?;
+        let winner = match &before {
+            Some(bytes) => {
+                let standing: BoardEntry = decode(bytes)?;
+                let winner = merge(standing.clone(), entry);
+                (winner != standing).then_some(winner)
+            }
+            None => Some(entry),
+        };
+        let mut batch = sled::Batch::default();
+        if let Some(winner) = &winner {
+            let bytes = encode(winner)?;
+            if let Some(before) = &before {
+                record.digest.remove(before);
+            }
+            record.digest.add(&bytes);
+            batch.insert(place, bytes);
+        }
+        if record == self.record {
+            return Ok(Applied { changed: false });
+        }
+        batch.insert(RECORD, encode(&record)?);
+        self.db.apply_batch(batch).map_err(BoardError::store("writing"))?;
+        self.record = record;
+        let changed = winner.is_some();
+        if let Some(winner) = winner {
+            // Nobody needs to watch.
+            drop(self.changes.send(Changed { key: winner.key.into(), seq }));
+        }
+        Ok(Applied { changed })
+    }
+
+    /// A version for a new write: greater than any that this board has seen or given.
+    pub fn tick(&mut self, now: Timestamp) -> Version {
+        self.record.clock = self.record.clock.next(now.0, &self.node);
+        self.record.clock.clone()
+    }
+
+    /// The entry of a key as it stands; `None` when there is none or it was removed.
+    ///
+    /// # Errors
+    /// When sled refuses.
+    pub fn get(&self, key: &str) -> Result<Option<BoardEntry>, BoardError> {
+        let stored = self.db.get(place_of(key)).map_err(BoardError::store("reading"))?;
+        let entry: Option<BoardEntry> = stored.map(|bytes| decode(&bytes)).transpose()?;
+        Ok(entry.filter(|entry| entry.value.is_some()))
+    }
+
+    /// The entries whose key begins with `prefix`, in the order of their keys; removed ones are
+    /// left out.
+    ///
+    /// # Errors
+    /// When sled refuses.
+    pub fn entries(&self, prefix: &str) -> Result<Vec<BoardEntry>, BoardError> {
+        let mut entries = self.replica(prefix)?;
+        entries.retain(|entry| entry.value.is_some());
+        Ok(entries)
+    }
+
+    /// As `entries`, tombstones included: what another replica needs to agree.
+    ///
+    /// # Errors
+    /// When sled refuses.
+    pub fn replica(&self, prefix: &str) -> Result<Vec<BoardEntry>, BoardError> {
+        self.db
+            .scan_prefix(place_of(prefix))
+            .map(|item| decode(&item.map_err(BoardError::store("reading"))?.1))
+            .collect()
+    }
+
+    /// The whole board as agents read it.
+    ///
+    /// # Errors
+    /// When sled refuses.
+    pub fn view(&self, workspace_id: &WorkspaceId) -> Result<BoardView, BoardError> {
+        Ok(BoardView::of(workspace_id.clone(), self.entries("")?))
+    }
+
+    /// Changes from now on. A watcher that lags is told how many it missed
+    /// (`RecvError::Lagged`) and reads the board again.
+    pub fn watch(&self) -> broadcast::Receiver<Changed> {
+        self.changes.subscribe()
+    }
+
+    /// Forgets everything, for folding the journal again from its first line. The clock is kept.
+    ///
+    /// # Errors
+    /// When sled refuses.
+    pub fn clear(&mut self) -> Result<(), BoardError> {
+        self.db.clear().map_err(BoardError::store("clearing"))?;
+        self.record.folded_to = 0;
+        self.record.digest = Digest::default();
+        let record = encode(&self.record)?;
+        self.db.insert(RECORD, record).map_err(BoardError::store("writing"))?;
+        Ok(())
+    }
+
+    /// Brings what has been applied to the disk. The future borrows nothing: it can be awaited
+    /// beside the loop. Without it a crash costs no more than folding some lines again.
+    pub fn flush(&self) -> impl Future<Output = Result<(), BoardError>> + Send + 'static {
+        let db = self.db.clone();
+        async move { db.flush_async().await.map(drop).map_err(BoardError::store("flushing")) }
+    }
+}
+
+#[cfg(test)]
+impl Board {
+    pub(super) fn record_digest(&self) -> String {
+        format!("{:?}", self.record.digest)
+    }
+}
+
+impl Digest {
+    fn add(&mut self, member: &[u8]) {
+        self.members = self.members.wrapping_add(1);
+        self.mix(member);
+    }
+
+    fn remove(&mut self, member: &[u8]) {
+        self.members = self.members.wrapping_sub(1);
+        self.mix(member);
+    }
+
+    fn mix(&mut self, member: &[u8]) {
+        let hash = Sha256::digest(member);
+        for (mixed, word) in self.mixed.iter_mut().zip(hash.as_chunks::<8>().0) {
+            *mixed ^= u64::from_le_bytes(*word);
+        }
+    }
+}
+
+fn place_of(key: &str) -> Vec<u8> {
+    [ENTRY, key.as_bytes()].concat()
+}
+
+fn encode<T: Serialize>(what: &T) -> Result<Vec<u8>, BoardError> {
+    serde_json::to_vec(what).map_err(|error| BoardError::Damaged(error.to_string()))
+}
+
+fn decode<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<T, BoardError> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| BoardError::Damaged(format!("an entry cannot be read: {error}")))
+}

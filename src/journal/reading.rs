@@ -1,0 +1,153 @@
+//! Reading a journal from its first line: for replay, `audit` and `report`.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use super::error::JournalError;
+use super::line::{Chain, Line, LineFault, holds_a_seam};
+use super::segment::{Lines, Next, Segment, list};
+
+/// What was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replay {
+    /// The number of the last line; 0 when there is none.
+    pub last_seq: u64,
+    /// The last line's hash, 64 hex digits; zeros when there is none. Kept elsewhere, it shows
+    /// later whether the journal up to there is still the same.
+    pub head: String,
+    /// How many segments.
+    pub segments: usize,
+    /// What a crash left behind the last whole line.
+    pub torn: Option<Torn>,
+}
+
+/// A torn tail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Torn {
+    /// The file.
+    pub segment: PathBuf,
+    /// Where the last whole line ends in it.
+    pub offset: u64,
+    /// How many bytes lie behind.
+    pub bytes: u64,
+}
+
+/// Where reading came to: all that a writer needs to go on.
+#[derive(Debug)]
+pub(super) struct Reached {
+    pub(super) chain: Chain,
+    pub(super) segments: Vec<Segment>,
+    /// Length of the whole lines in the last segment.
+    pub(super) end: u64,
+    pub(super) torn: Option<Torn>,
+}
+
+/// Hands every line to `on_line`, checked, until it breaks off. Changes nothing on disk and needs
+/// no coordinator; beside a running one, the line being written may show as a torn tail.
+///
+/// # Errors
+/// When there is no journal, it cannot be read, or it is damaged.
+pub fn read(
+    dir: &Path,
+    on_line: &mut dyn FnMut(Line) -> ControlFlow<()>,
+) -> Result<Replay, JournalError> {
+    walk(dir, on_line).map(|reached| reached.replay())
+}
+
+/// Checks numbers, chain and events of the whole journal. Changes nothing on disk.
+///
+/// # Errors
+/// As `read`: the first thing that is wrong, with its place.
+pub fn verify(dir: &Path) -> Result<Replay, JournalError> {
+    read(dir, &mut |_| ControlFlow::Continue(()))
+}
+
+impl Reached {
+    pub(super) fn replay(&self) -> Replay {
+        Replay {
+            last_seq: self.chain.last_seq(),
+            head: self.chain.head(),
+            segments: self.segments.len(),
+            torn: self.torn.clone(),
+        }
+    }
+}
+
+pub(super) fn walk(
+    dir: &Path,
+    on_line: &mut dyn FnMut(Line) -> ControlFlow<()>,
+) -> Result<Reached, JournalError> {
+    let segments = list(dir)?;
+    let mut reached = Reached { chain: Chain::START, segments: Vec::new(), end: 0, torn: None };
+    for (index, segment) in segments.iter().enumerate() {
+        let (expected, found) = (reached.chain.next_seq, segment.first_seq);
+        if found != expected {
+            let segment = segment.path.clone();
+            return Err(JournalError::SegmentMissing { segment, expected, found });
+        }
+        let is_last = index + 1 == segments.len();
+        reached.segments.push(segment.clone());
+        if reached.read_segment(&segment.path, is_last, on_line)?.is_break() {
+            break;
+        }
+    }
+    Ok(reached)
+}
+
+impl Reached {
+    fn read_segment(
+        &mut self,
+        path: &Path,
+        is_last: bool,
+        on_line: &mut dyn FnMut(Line) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, JournalError> {
+        let io = JournalError::io;
+        let mut lines = Lines::open(path)?;
+        loop {
+            let offset = lines.offset();
+            self.end = offset;
+            let (range, terminated) = match lines.next().map_err(io("reading", path))? {
+                Next::End => return Ok(ControlFlow::Continue(())),
+                Next::TooLong => return Err(damaged(path, offset, LineFault::TooLong)),
+                Next::Line(range) => (range, true),
+                Next::Unterminated(range) => (range, false),
+            };
+            let length = range.len() as u64 + u64::from(terminated);
+            let bytes = lines.bytes(range);
+            let fault = if terminated {
+                match self.chain.read(bytes) {
+                    Ok(line) => {
+                        if on_line(line).is_break() {
+                            return Ok(ControlFlow::Break(()));
+                        }
+                        continue;
+                    }
+                    Err(fault) => fault,
+                }
+            } else {
+                LineFault::Damaged("it has no end")
+            };
+            let may_be_torn = is_last
+                && matches!(fault, LineFault::Damaged(_))
+                && !holds_a_seam(bytes)
+                && (!terminated || lines.at_end().map_err(io("reading", path))?);
+            if !may_be_torn {
+                return Err(damaged(path, offset, fault));
+            }
+            self.torn = Some(Torn { segment: path.to_owned(), offset, bytes: length });
+            return Ok(ControlFlow::Continue(()));
+        }
+    }
+}
+
+fn damaged(segment: &Path, offset: u64, fault: LineFault) -> JournalError {
+    JournalError::Damaged { segment: segment.to_owned(), offset, fault }
+}
+
+/// Removes a torn tail from its file, for good.
+pub(super) fn cut(torn: &Torn) -> io::Result<()> {
+    let file = std::fs::OpenOptions::new().write(true).open(&torn.segment)?;
+    file.set_len(torn.offset)?;
+    file.sync_all()
+}

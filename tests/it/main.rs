@@ -1,1 +1,6 @@
 //! One integration-test binary.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod floor_plan;
+mod package;
+mod rust_source;

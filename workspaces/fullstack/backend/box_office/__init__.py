@@ -1,0 +1,1 @@
+"""A box office: shows, seats and who has booked them."""

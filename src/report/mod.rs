@@ -1,3 +1,16 @@
-//! From the record of a run to what is read: JSON, JUnit, a summary.
+//! From the record of a run to what is read. Pure: records go in, text comes out.
+//!
+//! `record` is the document itself; `json`, `junit`, `markdown`, `html` and `summary` are its
+//! readings, and `words` says every reason the same way in all of them.
 
+pub mod classify;
+pub mod format;
+mod html;
+mod json;
+mod junit;
+mod markdown;
 pub mod record;
+#[cfg(test)]
+mod sample;
+pub mod summary;
+pub mod words;

@@ -1,1 +1,24 @@
-//! (to come)
+//! What a session said. Pure: bytes and offsets are handed in, nothing is read here.
+//!
+//! ```text
+//!   out.idx ── index ── plan ──▶ ranges of out.raw ──▶ (the caller reads) ──▶ texts
+//!                                                                               │
+//!                    decode (any encoding → UTF-8)  ◀───────────────────────────┤
+//!                    clean  (as a person would last see it) ◀───────────────────┘
+//! ```
+//!
+//! `screen` draws a whole terminal instead, `prompt` finds a question, `live` decodes while the
+//! bytes still come.
+
+pub mod clean;
+pub mod decode;
+pub mod index;
+pub mod live;
+mod page;
+pub mod plan;
+pub mod prompt;
+mod row;
+pub mod screen;
+mod seam;
+pub mod texts;
+mod tokens;

@@ -1,0 +1,208 @@
+//! The summary at the end of a run, for a terminal. One paragraph for each task that is not a
+//! plain success, then the counts, then the outcome.
+
+use super::classify::FLAKY;
+use super::record::{RunReport, TaskReport};
+use super::words::{last_lines, one_line, outcome_words, span, state_words, words};
+use crate::domain::outcome::{CommandState, RunOutcome, TaskState};
+use crate::domain::result::CommandResult;
+
+/// Lines of output shown for a failed task.
+const LINES: usize = 10;
+const WIDEST_ID: usize = 30;
+
+/// What a part of the summary is, for whoever colours it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// A success.
+    Good,
+    /// A failure.
+    Bad,
+    /// Neither: skipped, waiting, flaky.
+    Doubtful,
+    /// Less important.
+    Quiet,
+    /// A name.
+    Name,
+    /// Anything else.
+    Plain,
+}
+
+/// The tone of a state.
+pub fn tone(state: TaskState) -> Tone {
+    match state {
+        TaskState::Succeeded => Tone::Good,
+        TaskState::Failed | TaskState::TimedOut => Tone::Bad,
+        TaskState::Cancelled
+        | TaskState::Skipped
+        | TaskState::Escalated
+        | TaskState::BackingOff
+        | TaskState::Retrying => Tone::Doubtful,
+        TaskState::Blocked | TaskState::Ready | TaskState::Running => Tone::Plain,
+    }
+}
+
+/// The summary without colours.
+pub fn plain(report: &RunReport) -> String {
+    summary(report, |_, text| text.to_owned())
+}
+
+/// The summary; `paint` gets each part of a line with its tone.
+pub fn summary(report: &RunReport, paint: impl Fn(Tone, &str) -> String) -> String {
+    let told: Vec<_> = report.tasks.iter().filter(|task| !is_plain_success(task)).collect();
+    let wide = told.iter().map(|task| task.id.as_str().chars().count()).max().unwrap_or(0);
+    let mut lines = Vec::new();
+    for task in &told {
+        lines.push(headline(task, wide.min(WIDEST_ID), &paint));
+        if matches!(tone(task.state), Tone::Bad) || task.state == TaskState::Escalated {
+            lines.extend(evidence(task, &paint));
+        }
+    }
+    if !told.is_empty() {
+        lines.push(String::new());
+    }
+    lines.push(counts(report, &paint));
+    lines.push(ending(report, &paint));
+    if !told.is_empty() {
+        let hint = format!("more: callboard report {}", report.run_id);
+        lines.push(paint(Tone::Quiet, &hint));
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+fn is_plain_success(task: &TaskReport) -> bool {
+    task.state == TaskState::Succeeded && task.class.is_none() && task.attempts <= 1
+}
+
+fn headline(task: &TaskReport, wide: usize, paint: &impl Fn(Tone, &str) -> String) -> String {
+    let mut facts = Vec::new();
+    facts.extend(task.reason.as_ref().map(words));
+    facts.extend(task.class.as_deref().filter(|class| *class != FLAKY).map(str::to_owned));
+    if task.attempts > 0 {
+        facts.push(span(task.duration_ms));
+    }
+    if task.attempts > 1 {
+        facts.push(format!("{} attempts", task.attempts));
+    }
+    if task.conflicts > 0 {
+        let plural = if task.conflicts == 1 { "" } else { "s" };
+        facts.push(format!("{} conflict{plural}", task.conflicts));
+    }
+    let flaky = task.state == TaskState::Succeeded;
+    let (tone, state) = match flaky {
+        true => (Tone::Doubtful, FLAKY),
+        false => (tone(task.state), state_words(task.state)),
+    };
+    let state = paint(tone, &format!("{state:<11}"));
+    let id = paint(Tone::Name, &format!("{:<wide$}", task.id));
+    format!("{state} {id}  {}", facts.join(", "))
+}
+
+/// The command that failed and what it said last.
+fn evidence(task: &TaskReport, paint: &impl Fn(Tone, &str) -> String) -> Vec<String> {
+    let Some(command) = culprit(task) else { return Vec::new() };
+    let mut lines = vec![paint(Tone::Quiet, &format!("    $ {}", one_line(&command.command)))];
+    // Results are clean; a report that came from elsewhere need not be.
+    let safe = |line: &str| line.replace(|ch: char| ch.is_control() && ch != '\t', "");
+    lines.extend(last_words(command).into_iter().map(|line| format!("    {}", safe(line))));
+    lines
+}
+
+/// The command that a task's failure comes from: the last that did not complete.
+pub(super) fn culprit(task: &TaskReport) -> Option<&CommandResult> {
+    task.commands.iter().rfind(|command| command.state != CommandState::Completed)
+}
+
+/// The last lines of its standard error, of everything where that is empty.
+pub(super) fn last_words(command: &CommandResult) -> Vec<&str> {
+    match last_lines(&command.stderr, LINES) {
+        lines if lines.is_empty() => last_lines(&command.output, LINES),
+        lines => lines,
+    }
+}
+
+fn counts(report: &RunReport, paint: &impl Fn(Tone, &str) -> String) -> String {
+    let counts = report.counts.iter().filter(|(_, count)| **count > 0);
+    let parts: Vec<_> = counts
+        .map(|(state, count)| paint(tone(*state), &format!("{count} {}", state_words(*state))))
+        .collect();
+    match parts.is_empty() {
+        true => "no tasks".to_owned(),
+        false => format!("{} in {}", parts.join(", "), span(report.duration_ms)),
+    }
+}
+
+fn ending(report: &RunReport, paint: &impl Fn(Tone, &str) -> String) -> String {
+    let Some(outcome) = report.outcome else { return format!("run {} goes on", report.run_id) };
+    let tone = match outcome {
+        RunOutcome::Succeeded => Tone::Good,
+        RunOutcome::Failed => Tone::Bad,
+        _ => Tone::Doubtful,
+    };
+    let words = paint(tone, outcome_words(outcome));
+    match report.exit_code {
+        None | Some(0) => format!("run {} {words}", report.run_id),
+        Some(code) => format!("run {} {words} (exit code {code})", report.run_id),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::outcome::{Reason, TaskReason};
+    use crate::report::sample;
+
+    #[test]
+    fn a_failed_run() {
+        let expected = "\
+failed      build   exit code 2, 1.2 s
+    $ make <all> && echo \"x\"
+    \terror: `a` < b\u{fffe} & | c
+skipped     deploy  build failed
+
+1 succeeded, 1 failed, 1 skipped in 4.1 s
+run r-1 failed (exit code 1)
+more: callboard report r-1
+";
+        assert_eq!(plain(&sample::run()), expected);
+    }
+
+    #[test]
+    fn a_good_run_is_short() {
+        let lint = sample::task("lint", TaskState::Succeeded, None);
+        let run = sample::run_of(vec![lint], RunOutcome::Succeeded, 0);
+        assert_eq!(plain(&run), "1 succeeded in 4.1 s\nrun r-1 succeeded\n");
+    }
+
+    #[test]
+    fn other_endings() {
+        let mut flaky = sample::task("flaky", TaskState::Succeeded, None);
+        flaky.attempts = 3;
+        flaky.conflicts = 1;
+        let limit = TaskReason::Command(Reason::Total { limit_ms: 1000 });
+        let mut slow = sample::task("slow", TaskState::TimedOut, Some(limit));
+        slow.class = Some("environment".to_owned());
+        let mut run = sample::run_of(vec![flaky, slow], RunOutcome::Environment, 3);
+        let expected = "\
+flaky       flaky  1.2 s, 3 attempts, 1 conflict
+timed out   slow   over its time limit of 1 s, environment, 1.2 s
+
+1 succeeded, 1 timed out in 4.1 s
+run r-1 could not succeed in this environment (exit code 3)
+more: callboard report r-1
+";
+        assert_eq!(plain(&run), expected);
+        run.outcome = None;
+        run.tasks.clear();
+        run.counts.clear();
+        assert_eq!(plain(&run), "no tasks\nrun r-1 goes on\n");
+    }
+
+    #[test]
+    fn painting() {
+        let painted = summary(&sample::run(), |tone, text| format!("<{tone:?} {}>", text.trim()));
+        assert!(painted.starts_with("<Bad failed> <Name build>  exit code 2"), "{painted}");
+        assert!(painted.contains("<Good 1 succeeded>, <Bad 1 failed>"), "{painted}");
+    }
+}

@@ -1,0 +1,363 @@
+//! What a terminal's main screen leaves behind as text.
+//!
+//! ```text
+//!   text    lines that are done, and while nothing is redrawn the current one too
+//!   ----
+//!   window  the rows that a cursor move has reached, at most a screenful, as cells
+//! ```
+//!
+//! Output that only goes forward is appended to the text and never becomes cells. A cursor move
+//! takes as many lines back into the window as it reaches; a line end below the window puts them
+//! back. So redrawing costs what it touches, and nothing that has left the screen can change.
+
+use super::row::{Row, next_tab, previous_tab, width};
+use crate::domain::session::Size;
+
+/// Longest row where the program has turned wrapping off.
+const UNWRAPPED_COLS: usize = 4096;
+
+/// The page. Columns and rows count from 0.
+#[derive(Clone, Debug)]
+pub(crate) struct Page {
+    pub(super) text: String,
+    pub(super) window: Vec<Row>,
+    pub(super) row: usize,
+    pub(super) col: usize,
+    /// The column before the latest CR, until something else moves the cursor.
+    pub(super) returned: Option<usize>,
+    pub(super) cols: usize,
+    pub(super) rows: usize,
+    /// First and last row that scroll, when not all of them do.
+    pub(super) region: Option<(usize, usize)>,
+    pub(super) saved: Option<(usize, usize)>,
+    pub(super) no_wrap: bool,
+    pub(super) inserting: bool,
+    pub(super) line_drawing: bool,
+}
+
+impl Page {
+    /// An empty page.
+    pub(crate) fn new(size: Size) -> Self {
+        Self {
+            text: String::new(),
+            window: Vec::new(),
+            row: 0,
+            col: 0,
+            returned: None,
+            cols: usize::from(size.cols).max(2),
+            rows: usize::from(size.rows).max(1),
+            region: None,
+            saved: None,
+            no_wrap: false,
+            inserting: false,
+            line_drawing: false,
+        }
+    }
+
+    /// True when the cursor is at the end of the text and text need only be appended.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.window.is_empty() && self.returned.is_none() && !self.line_drawing
+    }
+
+    /// Appends text in which each CR belongs to a line end. Only while `is_at_end`.
+    pub(crate) fn append(&mut self, plain: &str) {
+        let mut from = 0;
+        for cr in memchr::memchr_iter(b'\r', plain.as_bytes()) {
+            self.text.push_str(&plain[from..cr]);
+            from = cr + 1;
+        }
+        self.text.push_str(&plain[from..]);
+    }
+
+    /// The text as it stands; nothing is redrawn any more.
+    pub(crate) fn finish(mut self) -> String {
+        if !self.window.is_empty() {
+            // Of empty rows at the end one is kept: the line end of the last row that is not.
+            let used = self.window.iter().rposition(|row| !row.is_blank()).map_or(0, |at| at + 1);
+            self.window.truncate((used + 1).max(self.row + 1));
+            self.leave_row();
+            self.settle();
+        }
+        self.text
+    }
+
+    /// Prints text without controls.
+    pub(crate) fn print(&mut self, run: &str) {
+        if self.is_at_end() {
+            return self.text.push_str(run);
+        }
+        self.lift();
+        self.returned = None;
+        if run.is_ascii() && !self.inserting && !self.line_drawing {
+            return self.print_ascii(run.as_bytes());
+        }
+        for ch in run.chars() {
+            self.print_char(if self.line_drawing { line_drawing(ch) } else { ch });
+        }
+    }
+
+    fn print_ascii(&mut self, mut run: &[u8]) {
+        while !run.is_empty() {
+            let limit = self.limit();
+            if self.col >= limit {
+                self.wrap();
+            }
+            let (part, rest) = run.split_at(run.len().min(limit - self.col));
+            self.window[self.row].put_ascii(self.col, part);
+            self.col += part.len();
+            run = rest;
+        }
+    }
+
+    fn print_char(&mut self, ch: char) {
+        let limit = self.limit();
+        let wide = width(ch);
+        if wide == 0 {
+            return self.window[self.row].mark(self.col, ch);
+        }
+        if self.col + wide > limit {
+            self.wrap();
+        }
+        if self.inserting {
+            self.window[self.row].insert(self.col, wide, limit);
+        }
+        self.window[self.row].put(self.col, ch, wide);
+        self.col += wide;
+    }
+
+    fn limit(&self) -> usize {
+        if self.no_wrap { UNWRAPPED_COLS.max(self.cols) } else { self.cols }
+    }
+
+    fn wrap(&mut self) {
+        if self.no_wrap {
+            self.col = self.limit() - 2;
+            return;
+        }
+        self.window[self.row].wrapped = true;
+        self.down_scrolling();
+        self.col = 0;
+    }
+
+    /// CR.
+    pub(crate) fn carriage_return(&mut self) {
+        if self.window.is_empty() {
+            // Its column is worked out only if something other than a line end follows.
+            self.returned = Some(self.returned.unwrap_or(0));
+        } else {
+            self.returned = Some(self.returned.unwrap_or(self.col));
+            self.col = 0;
+        }
+    }
+
+    /// LF, with the CR that a terminal adds whether or not its modes say so.
+    pub(crate) fn line_feed(&mut self) {
+        if self.window.is_empty() {
+            self.returned = None;
+            return self.text.push('\n');
+        }
+        self.leave_row();
+        let last = self.row + 1 == self.window.len();
+        if last && self.region.is_none() && self.saved.is_none() {
+            self.settle();
+            self.text.push('\n');
+        } else {
+            self.down_scrolling();
+        }
+        self.col = 0;
+    }
+
+    /// HT. At the end of a row it is kept as it is.
+    pub(crate) fn tab(&mut self) {
+        if self.is_at_end() {
+            return self.text.push('\t');
+        }
+        self.lift();
+        self.returned = None;
+        let stop = next_tab(self.col).min(self.cols);
+        let row = &mut self.window[self.row];
+        if self.col == row.len() && self.col < stop {
+            row.put(self.col, '\t', stop - self.col);
+        }
+        self.col = self.col.max(stop);
+    }
+
+    /// Back by `count` tab stops.
+    pub(crate) fn tab_back(&mut self, count: usize) {
+        self.lift();
+        for _ in 0..count.min(self.cols) {
+            self.col = previous_tab(self.col);
+        }
+    }
+
+    /// To a column.
+    pub(crate) fn move_col(&mut self, col: usize) {
+        self.lift();
+        self.returned = None;
+        self.col = col.min(self.cols - 1);
+    }
+
+    /// To the left.
+    pub(crate) fn left(&mut self, count: usize) {
+        self.lift();
+        self.move_col(self.col.min(self.cols).saturating_sub(count));
+    }
+
+    /// To the right.
+    pub(crate) fn right(&mut self, count: usize) {
+        self.lift();
+        self.move_col(self.col.saturating_add(count));
+    }
+
+    /// Up, at most to the top of the screen.
+    pub(crate) fn up(&mut self, count: usize) {
+        self.lift();
+        self.returned = None;
+        while self.row < count && self.pull() {}
+        self.row = self.row.saturating_sub(count);
+    }
+
+    /// Down, at most to the bottom of the screen.
+    pub(crate) fn down(&mut self, count: usize) {
+        self.lift();
+        self.returned = None;
+        if self.row + count >= self.window.len() {
+            self.fill();
+        }
+        self.move_row(self.row.saturating_add(count));
+    }
+
+    /// Down one row; the screen scrolls at its bottom.
+    pub(crate) fn index(&mut self) {
+        self.lift();
+        self.down_scrolling();
+    }
+
+    /// To a row of the screen and a column.
+    pub(crate) fn move_to(&mut self, row: usize, col: usize) {
+        self.fill();
+        self.move_row(row);
+        self.move_col(col);
+    }
+
+    pub(super) fn move_row(&mut self, row: usize) {
+        self.row = row.min(self.rows - 1);
+        if self.window.len() <= self.row {
+            self.window.resize_with(self.row + 1, Row::default);
+        }
+    }
+
+    /// Down one row, where a row is added when there is none, and the top one leaves the screen
+    /// when it is full.
+    fn down_scrolling(&mut self) {
+        let (top, bottom) = self.region.unwrap_or((0, self.rows - 1));
+        if self.row != bottom {
+            return self.move_row(self.row + 1);
+        }
+        self.move_row(bottom);
+        let gone = self.window.remove(top);
+        if top == 0 {
+            self.commit(&gone);
+        }
+        self.window.insert(bottom, Row::default());
+    }
+
+    /// The cursor leaves a row for good.
+    fn leave_row(&mut self) {
+        let end = self.returned.take().unwrap_or(self.col);
+        let row = &mut self.window[self.row];
+        if row.redrawn {
+            row.trim_down_to(end);
+        }
+    }
+
+    fn commit(&mut self, row: &Row) {
+        row.write_to(&mut self.text);
+        if !row.wrapped {
+            self.text.push('\n');
+        }
+    }
+
+    /// Puts the window back. The cursor is then at the end of the text.
+    fn settle(&mut self) {
+        let window = std::mem::take(&mut self.window);
+        if let [above @ .., last] = window.as_slice() {
+            above.iter().for_each(|row| self.commit(row));
+            last.write_to(&mut self.text);
+        }
+        self.row = 0;
+        self.col = 0;
+    }
+
+    /// Makes sure that the current row is in the window.
+    pub(super) fn lift(&mut self) {
+        if self.window.is_empty() {
+            self.take_line(false);
+            self.row = self.window.len() - 1;
+            self.col = self.window[self.row].len();
+            if self.returned.is_some() {
+                self.returned = Some(self.col);
+                self.col = 0;
+            }
+        }
+    }
+
+    /// Takes the line above the window into it; false when the screen has no more.
+    fn pull(&mut self) -> bool {
+        if self.window.len() >= self.rows || self.text.is_empty() {
+            return false;
+        }
+        // Text that does not end a line is the beginning of the window's first row.
+        let joined = self.text.pop_if_line_end();
+        self.take_line(!joined);
+        true
+    }
+
+    /// Takes the whole screen into the window, so that its rows are the screen's.
+    pub(super) fn fill(&mut self) {
+        self.lift();
+        while self.pull() {}
+    }
+
+    fn take_line(&mut self, wrapped: bool) {
+        let room = self.rows.saturating_sub(self.window.len()).max(1);
+        let line = memchr::memrchr(b'\n', self.text.as_bytes()).map_or(0, |at| at + 1);
+        // No more of an endless line than could be on the screen.
+        let most = room.saturating_mul(self.cols).saturating_mul(4);
+        let start = self.text.floor_char_boundary(self.text.len().saturating_sub(most)).max(line);
+        let mut rows = Row::of_line(&self.text[start..], self.cols);
+        let mut rows = rows.split_off(rows.len().saturating_sub(room));
+        if let [(first, _), ..] = rows.as_slice() {
+            self.text.truncate(start + first);
+        }
+        if let [.., (_, last)] = rows.as_mut_slice() {
+            last.wrapped = wrapped;
+        }
+        self.row += rows.len();
+        self.window.splice(0..0, rows.into_iter().map(|(_, row)| row));
+    }
+}
+
+trait PopLineEnd {
+    fn pop_if_line_end(&mut self) -> bool;
+}
+
+impl PopLineEnd for String {
+    fn pop_if_line_end(&mut self) -> bool {
+        let ends = self.ends_with('\n');
+        if ends {
+            self.pop();
+        }
+        ends
+    }
+}
+
+/// The DEC Special Graphics set.
+fn line_drawing(ch: char) -> char {
+    const DRAWN: [char; 31] = [
+        '◆', '▒', '␉', '␌', '␍', '␊', '°', '±', '␤', '␋', '┘', '┐', '┌', '└', '┼', '⎺', '⎻', '─',
+        '⎼', '⎽', '├', '┤', '┴', '┬', '│', '≤', '≥', 'π', '≠', '£', '·',
+    ];
+    let place = u32::from(ch).checked_sub(0x60).and_then(|place| usize::try_from(place).ok());
+    place.and_then(|place| DRAWN.get(place)).copied().unwrap_or(ch)
+}

@@ -1,0 +1,174 @@
+//! The screen as it stands: what a person would see who looked at the terminal now.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::tokens::{Csi, Sink, Tokens};
+use crate::domain::session::Size;
+
+/// Longest title that is kept, in bytes.
+const TITLE_KEPT: usize = 512;
+
+/// A picture of a screen.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Screen {
+    /// The rows from the top, without blanks at their ends.
+    pub lines: Vec<String>,
+    /// Where the cursor is.
+    pub cursor: Cursor,
+    /// The window's title, if a program has set one.
+    pub title: Option<String>,
+    /// Columns.
+    pub cols: u16,
+    /// Rows.
+    pub rows: u16,
+    /// True while the alternate screen is on: a full-screen program.
+    pub full_screen: bool,
+}
+
+/// A place on the screen, counted from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cursor {
+    /// Column.
+    pub col: u16,
+    /// Row.
+    pub row: u16,
+    /// False while a program hides it.
+    pub visible: bool,
+}
+
+/// A terminal that draws text as it comes.
+pub struct Terminal {
+    drawn: avt::Terminal,
+    tokens: Tokens,
+    title: Title,
+    size: Size,
+}
+
+impl Terminal {
+    /// An empty screen. A size of 0 counts as 1.
+    pub fn new(size: Size) -> Self {
+        let size = Size { cols: size.cols.max(1), rows: size.rows.max(1) };
+        // Its only error is a size of 0.
+        let drawn = avt::Terminal::new(size.cols.into(), size.rows.into())
+            .unwrap_or_else(|error| unreachable!("{error}"));
+        Self { drawn, tokens: Tokens::default(), title: Title::default(), size }
+    }
+
+    /// Draws on.
+    pub fn feed(&mut self, text: &str) {
+        self.drawn.feed(text);
+        self.tokens.feed(text, &mut self.title);
+    }
+
+    /// The window has another size from here on.
+    pub fn resize(&mut self, size: Size) {
+        self.size = Size { cols: size.cols.max(1), rows: size.rows.max(1) };
+        self.drawn.resize(self.size.cols.into(), self.size.rows.into());
+    }
+
+    /// The screen as it stands.
+    pub fn screen(&self) -> Screen {
+        let cursor = self.drawn.cursor();
+        let short = |place: usize| u16::try_from(place).unwrap_or(u16::MAX);
+        let line = |line: &avt::Line| line.text().trim_end().to_owned();
+        Screen {
+            lines: self.drawn.screen().visible_lines().map(line).collect(),
+            cursor: Cursor {
+                col: short(cursor.col).min(self.size.cols - 1),
+                row: short(cursor.row),
+                visible: cursor.visible,
+            },
+            title: self.title.0.clone(),
+            cols: self.size.cols,
+            rows: self.size.rows,
+            full_screen: self.drawn.active_screen_kind() == avt::ScreenKind::Alternate,
+        }
+    }
+}
+
+impl fmt::Debug for Terminal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Terminal").field("size", &self.size).finish_non_exhaustive()
+    }
+}
+
+/// The screen that a text leaves behind.
+pub fn render(text: &str, size: Size) -> Screen {
+    let mut terminal = Terminal::new(size);
+    terminal.feed(text);
+    terminal.screen()
+}
+
+#[derive(Clone, Debug, Default)]
+struct Title(Option<String>);
+
+impl Sink for Title {
+    fn text(&mut self, _run: &str) {}
+    fn control(&mut self, _code: u8) {}
+    fn csi(&mut self, _csi: &Csi, _last: u8) {}
+
+    fn escape(&mut self, intermediate: u8, last: u8) {
+        if (intermediate, last) == (0, b'c') {
+            self.0 = None;
+        }
+    }
+
+    fn osc(&mut self, content: &str) {
+        if let Some((b"0" | b"2", title)) =
+            content.split_once(';').map(|(kind, title)| (kind.as_bytes(), title))
+        {
+            let end = title.floor_char_boundary(TITLE_KEPT);
+            self.0 = Some(title[..end].chars().filter(|ch| !ch.is_control()).collect());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SIZE: Size = Size { cols: 10, rows: 3 };
+
+    #[test]
+    fn a_picture() {
+        let screen = render("\x1b]0;my title\x07one\r\ntwo\x1b[1;31m!\x1b[0m\x1b[?25l", SIZE);
+        assert_eq!(
+            screen,
+            Screen {
+                lines: vec!["one".to_owned(), "two!".to_owned(), String::new()],
+                cursor: Cursor { col: 4, row: 1, visible: false },
+                title: Some("my title".to_owned()),
+                cols: 10,
+                rows: 3,
+                full_screen: false,
+            }
+        );
+    }
+
+    #[test]
+    fn full_screen_programs() {
+        let mut terminal = Terminal::new(SIZE);
+        terminal.feed("$ vi\r\n\x1b[?1049h\x1b[H~\r\n~");
+        terminal.feed("\x1b[Hhello");
+        let screen = terminal.screen();
+        assert_eq!((screen.lines[0].as_str(), screen.full_screen), ("hello", true));
+        terminal.feed("\x1b[?1049l");
+        let screen = terminal.screen();
+        assert_eq!((screen.lines[0].as_str(), screen.full_screen), ("$ vi", false));
+        terminal.resize(Size { cols: 0, rows: 1 });
+        assert_eq!(terminal.screen().lines.len(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text(text in "(\\PC|\x1b\\[[0-9;?]{0,6}[@-~]|[\r\n\t\x08]|\x1b[78DEMc]){0,60}") {
+            let screen = render(&text, SIZE);
+            prop_assert_eq!(screen.lines.len(), 3);
+            prop_assert!(screen.cursor.row < 3 && screen.cursor.col < 10);
+        }
+    }
+}

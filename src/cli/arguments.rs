@@ -9,15 +9,15 @@ use super::verbs::{exec, explain_env, init, plan, report, run, serve, status};
 #[command(name = "callboard", version, max_term_width = 100, disable_help_subcommand = true)]
 #[command(after_help = "Exit codes: 0 all succeeded, 1 a task failed, 2 usage or configuration, \
     3 environment or incomplete, 4 escalated and waiting, 5 internal, 130 interrupted.")]
-pub struct Arguments {
+pub(super) struct Arguments {
     /// What to do.
     #[command(subcommand)]
-    pub verb: Verb,
+    pub(super) verb: Verb,
 }
 
 /// What can be asked for.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub(super) enum Verb {
     /// Write a manifest and an agents.toml to start from
     Init(init::Init),
     /// Run a manifest

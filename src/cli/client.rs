@@ -26,7 +26,7 @@ const WRITE_MAX: Duration = Duration::from_secs(60);
 
 /// Why the wire gave no answer.
 #[derive(Debug, thiserror::Error)]
-pub enum WireError {
+pub(super) enum WireError {
     /// Nobody listens at the socket.
     #[error("no coordinator listens at `{}`", socket.display())]
     Unreachable {
@@ -80,7 +80,7 @@ pub enum WireError {
 
 /// A connection on which both sides have agreed on the version.
 #[derive(Debug)]
-pub struct Connection {
+pub(super) struct Connection {
     stream: UnixStream,
     decoder: Decoder,
     peer_pid: i32,
@@ -92,7 +92,7 @@ impl Connection {
     ///
     /// # Errors
     /// When nobody listens there, or somebody who cannot be talked to.
-    pub fn open(socket: &Path) -> Result<Self, WireError> {
+    pub(super) fn open(socket: &Path) -> Result<Self, WireError> {
         let stream = UnixStream::connect(socket)
             .map_err(|source| WireError::Unreachable { socket: socket.to_owned(), source })?;
         let peer_pid = check_owner(&stream)?;
@@ -105,7 +105,7 @@ impl Connection {
 
     /// The coordinator's pid.
     #[must_use]
-    pub fn peer_pid(&self) -> i32 {
+    pub(super) fn peer_pid(&self) -> i32 {
         self.peer_pid
     }
 
@@ -113,7 +113,7 @@ impl Connection {
     ///
     /// # Errors
     /// When the coordinator refuses, or gives no answer in time.
-    pub fn ask(&mut self, call: Call) -> Result<Answer, WireError> {
+    pub(super) fn ask(&mut self, call: Call) -> Result<Answer, WireError> {
         let asked = self.send(call)?;
         loop {
             match self.receive()? {
@@ -130,7 +130,7 @@ impl Connection {
     ///
     /// # Errors
     /// When the wire does not take it.
-    pub fn send(&mut self, call: Call) -> Result<u64, WireError> {
+    pub(super) fn send(&mut self, call: Call) -> Result<u64, WireError> {
         self.asked += 1;
         let request = Request { id: self.asked, call };
         let mut bytes = Vec::new();
@@ -146,7 +146,7 @@ impl Connection {
     ///
     /// # Errors
     /// When there can be no such thread.
-    pub fn follow<F>(&mut self, mut heard: F) -> Result<(), WireError>
+    pub(super) fn follow<F>(&mut self, mut heard: F) -> Result<(), WireError>
     where
         F: FnMut(Result<Response, WireError>) + Send + 'static,
     {

@@ -7,35 +7,35 @@ use std::process::Command;
 
 use super::client::Connection;
 use super::failure::{Failure, Kind, reason};
-use super::starter::{connect_or_start, is_absence, is_kept, kept_environment};
 use super::sources::{current_folder, real_folder};
-use crate::daemon::serve::{ServeOptions, serve};
+use super::starter::{connect_or_start, is_absence, is_kept, kept_environment};
+use crate::daemon::serve::{ServeError, ServeOptions, serve};
 use crate::daemon::workspace::{Places, Workspace, WorkspaceError};
 
 /// Where a verb looks for what is there, and what it finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Around {
+pub(super) struct Around {
     /// The root.
-    pub root: PathBuf,
+    pub(super) root: PathBuf,
     /// Its workspace, if it is one already.
-    pub place: Option<Place>,
+    pub(super) place: Option<Place>,
 }
 
 /// A workspace as the command line sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub(super) struct Place {
     /// Its root, absolute.
-    pub root: PathBuf,
+    pub(super) root: PathBuf,
     /// Where its coordinator keeps the journal and the reports.
-    pub state: PathBuf,
+    pub(super) state: PathBuf,
     /// Where its coordinator listens.
-    pub socket: PathBuf,
+    pub(super) socket: PathBuf,
 }
 
 impl Place {
     /// What its coordinators say.
     #[must_use]
-    pub fn log(&self) -> PathBuf {
+    pub(super) fn log(&self) -> PathBuf {
         self.state.join("serve.log")
     }
 
@@ -43,7 +43,7 @@ impl Place {
     ///
     /// # Errors
     /// When one runs that cannot be talked to.
-    pub fn connect(&self) -> Result<Option<Connection>, Failure> {
+    pub(super) fn connect(&self) -> Result<Option<Connection>, Failure> {
         match Connection::open(&self.socket) {
             Ok(connection) => Ok(Some(connection)),
             Err(error) if is_absence(&error) => Ok(None),
@@ -55,7 +55,7 @@ impl Place {
     ///
     /// # Errors
     /// When none can be started in time, or one runs that cannot be talked to.
-    pub fn connect_or_start(&self) -> Result<Connection, Failure> {
+    pub(super) fn connect_or_start(&self) -> Result<Connection, Failure> {
         connect_or_start(self)
     }
 }
@@ -74,7 +74,7 @@ impl From<Workspace> for Place {
 ///
 /// # Errors
 /// When it cannot be used.
-pub fn open(root: &Path, name: Option<&str>) -> Result<Place, Failure> {
+pub(super) fn open(root: &Path, name: Option<&str>) -> Result<Place, Failure> {
     Ok(Workspace::open(&places()?, root, name)?.into())
 }
 
@@ -83,7 +83,7 @@ pub fn open(root: &Path, name: Option<&str>) -> Result<Place, Failure> {
 ///
 /// # Errors
 /// When it cannot be used.
-pub fn for_command(folder: &Path) -> Result<Place, Failure> {
+pub(super) fn for_command(folder: &Path) -> Result<Place, Failure> {
     let places = places()?;
     let root = match places.discover(folder) {
         Some(root) => root,
@@ -97,7 +97,7 @@ pub fn for_command(folder: &Path) -> Result<Place, Failure> {
 ///
 /// # Errors
 /// When the root cannot be looked at.
-pub fn look(told: Option<&Path>) -> Result<Around, Failure> {
+pub(super) fn look(told: Option<&Path>) -> Result<Around, Failure> {
     let places = places()?;
     let root = match told {
         Some(root) => real_folder(root)?,
@@ -114,7 +114,7 @@ pub fn look(told: Option<&Path>) -> Result<Around, Failure> {
 ///
 /// # Errors
 /// When nothing says where workspaces keep their state.
-pub fn root_around(folder: &Path) -> Result<Option<PathBuf>, Failure> {
+pub(super) fn root_around(folder: &Path) -> Result<Option<PathBuf>, Failure> {
     Ok(places()?.discover(folder))
 }
 
@@ -137,14 +137,17 @@ impl From<WorkspaceError> for Failure {
 ///
 /// # Errors
 /// When it cannot serve.
-pub fn become_coordinator(root: PathBuf, for_client: bool) -> Result<(), Failure> {
+pub(super) fn become_coordinator(root: PathBuf, for_client: bool) -> Result<(), Failure> {
     if for_client {
         // Refused only to the leader of a process group, as when a person tries this by hand.
         let _still_attached = rustix::process::setsid();
     }
     shed_environment()?;
-    serve(ServeOptions { root, for_client })
-        .map_err(|error| Failure::new(Kind::Coordinator, error.to_string()))
+    match serve(ServeOptions { root, for_client }) {
+        // Clients that start at the same time each start one, and the first takes the workspace.
+        Err(ServeError::Held { .. }) if for_client => Ok(()),
+        served => served.map_err(|error| Failure::new(Kind::Coordinator, error.to_string())),
+    }
 }
 
 /// Executes this program anew when its environment holds more than it may: what `/proc` shows of

@@ -87,7 +87,9 @@ fn usage_failure(words: &str) -> Failure {
 
 /// Whether `--json` is among the flags, before anything is known of the verb.
 fn wants_json(argv: &[OsString]) -> bool {
-    argv.iter().take_while(|argument| *argument != "--").any(|argument| argument == OsStr::new("--json"))
+    argv.iter()
+        .take_while(|argument| *argument != "--")
+        .any(|argument| argument == OsStr::new("--json"))
 }
 
 /// Traces go to stderr: a coordinator's always, a client's where `RUST_LOG` asks for them.
@@ -116,10 +118,7 @@ mod tests {
         assert_eq!(failure.hint.as_deref(), Some("a similar argument exists: '--jobs'"));
         let error = Arguments::try_parse_from(["callboard", "report", "--json"]).unwrap_err();
         let failure = usage_failure(&error.render().to_string());
-        assert_eq!(
-            failure.message,
-            "the following required arguments were not provided: <RUN>"
-        );
+        assert_eq!(failure.message, "the following required arguments were not provided: <RUN>");
     }
 
     #[test]

@@ -13,29 +13,27 @@ use crate::domain::result::SCHEMA_VERSION;
 
 /// Why a verb failed, told the same way whatever the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Failure {
+pub(super) struct Failure {
     /// A word for programs.
-    pub kind: Kind,
+    pub(super) kind: Kind,
     /// What happened, and where: a lowercase fragment without a full stop.
-    pub message: String,
+    pub(super) message: String,
     /// What to do next.
-    pub hint: Option<String>,
+    pub(super) hint: Option<String>,
     /// Every place that is wrong, where files are to blame.
-    pub problems: Vec<Problem>,
+    pub(super) problems: Vec<Problem>,
 }
 
 /// Whose fault it is. The word is part of the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub(super) enum Kind {
     /// The command line is wrong.
     Usage,
-    /// The manifest or `agents.toml` is wrong.
+    /// The manifest or `agents.toml` is wrong, or names a variable in `env_pass` that is not set.
     Manifest,
     /// What is asked for does not exist yet.
     Unsupported,
-    /// A variable that some `env_pass` names is not set.
-    Environment,
     /// No such run, task, agent or session.
     NotFound,
     /// The session has ended.
@@ -54,40 +52,40 @@ pub enum Kind {
 
 /// A place in a file that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Problem {
+pub(super) struct Problem {
     /// The file, as it was given.
-    pub file: String,
+    pub(super) file: String,
     /// From 1.
-    pub line: usize,
+    pub(super) line: usize,
     /// In characters, from 1.
-    pub column: usize,
+    pub(super) column: usize,
     /// What stands there.
-    pub text: String,
+    pub(super) text: String,
     /// What is wrong with it.
-    pub message: String,
+    pub(super) message: String,
     /// What to do about it.
-    pub hint: Option<String>,
+    pub(super) hint: Option<String>,
 }
 
 impl Failure {
     /// A failure of a kind.
-    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+    pub(super) fn new(kind: Kind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), hint: None, problems: Vec::new() }
     }
 
     /// The command line is wrong.
-    pub fn usage(message: impl Into<String>) -> Self {
+    pub(super) fn usage(message: impl Into<String>) -> Self {
         Self::new(Kind::Usage, message)
     }
 
     /// `what` is part of the contract and not of this version.
-    pub fn unsupported(what: &str) -> Self {
+    pub(super) fn unsupported(what: &str) -> Self {
         Self::new(Kind::Unsupported, format!("{what}: not supported yet"))
     }
 
     /// The file at `path` cannot be used: its absence is the caller's fault, the rest the
     /// machine's.
-    pub fn file(path: &Path, doing: &str, error: &io::Error) -> Self {
+    pub(super) fn file(path: &Path, doing: &str, error: &io::Error) -> Self {
         let kind = match error.kind() {
             io::ErrorKind::NotFound
             | io::ErrorKind::IsADirectory
@@ -100,19 +98,18 @@ impl Failure {
 
     /// Adds what to do next.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
     /// The code to exit with.
     #[must_use]
-    pub fn exit_code(&self) -> u8 {
+    pub(super) fn exit_code(&self) -> u8 {
         match self.kind {
             Kind::Usage
             | Kind::Manifest
             | Kind::Unsupported
-            | Kind::Environment
             | Kind::NotFound
             | Kind::SessionClosed => exit::USAGE,
             Kind::Machine => exit::ENVIRONMENT,
@@ -122,7 +119,7 @@ impl Failure {
     }
 
     /// Tells it: to programs on stdout, to people on stderr. The answer is the exit code.
-    pub fn tell(&self, json: bool) -> u8 {
+    pub(super) fn tell(&self, json: bool) -> u8 {
         if json {
             // The reader being gone is forgiven already; a full disk leaves stderr to say so.
             if let Err(error) = output::print_json(&self.document()) {
@@ -178,7 +175,7 @@ fn push_line(words: &mut String, lead: &str, text: &str) {
 }
 
 /// An error of the system in its own words, without Rust's `(os error N)`.
-pub fn reason(error: &io::Error) -> String {
+pub(super) fn reason(error: &io::Error) -> String {
     let words = error.to_string();
     let words = words.split_once(" (os error ").map_or(words.as_str(), |(words, _)| words);
     let mut letters = words.chars();
@@ -230,10 +227,7 @@ mod tests {
             kind: Kind::Manifest,
             message: "`job.toml` has 2 problems".to_owned(),
             hint: Some("nothing was started".to_owned()),
-            problems: vec![
-                problem(4, "afer", Some("did you mean `after`?")),
-                problem(9, "", None),
-            ],
+            problems: vec![problem(4, "afer", Some("did you mean `after`?")), problem(9, "", None)],
         }
     }
 
@@ -271,7 +265,6 @@ mod tests {
             (Kind::Usage, 2),
             (Kind::Manifest, 2),
             (Kind::Unsupported, 2),
-            (Kind::Environment, 2),
             (Kind::NotFound, 2),
             (Kind::Machine, 3),
             (Kind::Version, 5),

@@ -9,11 +9,11 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use super::client::{Connection, WireError};
 use super::failure::{Failure, Kind};
+use super::inbox::{Event, Inbox};
 use super::progress::Progress;
 use crate::control::{Answer, Call, Notice, Response, Submit};
 use crate::domain::ids::RunId;
@@ -25,15 +25,6 @@ const TICK: Duration = Duration::from_millis(100);
 /// How long after being told to end at once a coordinator has to have done so; a further Ctrl-C
 /// after that leaves it to itself.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// What the loop hears.
-#[derive(Debug)]
-pub(super) enum Event {
-    /// Something came over the wire; an error ends it.
-    Wire(Result<Response, WireError>),
-    /// Ctrl-C, or its like.
-    Interrupt,
-}
 
 /// Why there is no report of the run's end.
 #[derive(Debug)]
@@ -61,25 +52,20 @@ pub(super) fn submit_and_follow(
     connection: &mut Connection,
     submit: Submit,
     progress: &mut Progress,
-    (sender, events): (&Sender<Event>, &Receiver<Event>),
+    inbox: &mut Inbox,
 ) -> Result<Box<RunReport>, Lost> {
-    let sender = sender.clone();
-    connection.follow(move |response| {
-        // Nobody hears it once the verb is over.
-        let _unheard = sender.send(Event::Wire(response));
-    })?;
-    let mut follower = Follower { connection, progress, run: None, asked: BTreeMap::new(), interrupts: 0, told_now: None };
+    inbox.hear_wire(connection)?;
+    let mut follower = Follower {
+        connection,
+        progress,
+        run: None,
+        asked: BTreeMap::new(),
+        interrupts: 0,
+        told_now: None,
+    };
     follower.send(Question::Submit, Call::Submit { submit: Box::new(submit) })?;
     loop {
-        let event = match events.recv_timeout(TICK) {
-            Ok(event) => event,
-            Err(RecvTimeoutError::Timeout) => {
-                follower.progress.tick();
-                continue;
-            }
-            Err(RecvTimeoutError::Disconnected) => return Err(WireError::Lost.into()),
-        };
-        if let Some(report) = follower.hear(event)? {
+        if let Some(report) = follower.hear(inbox.next(TICK))? {
             return Ok(report);
         }
     }
@@ -108,13 +94,15 @@ impl Follower<'_> {
     /// Takes one event in; a report is the run's end.
     fn hear(&mut self, event: Event) -> Result<Option<Box<RunReport>>, Lost> {
         match event {
+            Event::Quiet => {
+                self.progress.tick();
+                Ok(None)
+            }
             Event::Interrupt => self.interrupted().map(|()| None),
             Event::Wire(Ok(Response::Notice { notice })) => self.notice(*notice),
             Event::Wire(Ok(Response::Reply { id, answer })) => self.answer(id, *answer),
             Event::Wire(Ok(Response::Refusal { id, failure })) => match self.asked.remove(&id) {
-                Some(Question::Submit | Question::Watch) => {
-                    Err(WireError::Refused(failure).into())
-                }
+                Some(Question::Submit | Question::Watch) => Err(WireError::Refused(failure).into()),
                 // A run that ended before the refusal says so itself; a report can be asked for.
                 _ => {
                     self.progress.say(&failure.message);
@@ -232,8 +220,6 @@ impl Follower<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-
     use super::super::stand_in::{StandIn, ended_report, report, submit};
     use super::*;
     use crate::control::{Failure as Refusal, FailureKind};
@@ -246,13 +232,10 @@ mod tests {
     ) -> Result<Box<RunReport>, Lost> {
         let (folder, socket, thread) = StandIn::start(script);
         let mut connection = Connection::open(&socket).unwrap();
-        let (sender, events) = mpsc::channel();
-        for _ in 0..interrupts {
-            sender.send(Event::Interrupt).unwrap();
-        }
+        let mut inbox = Inbox::new();
+        (0..interrupts).for_each(|_| inbox.interrupt());
         let mut progress = Progress::Silent;
-        let followed =
-            submit_and_follow(&mut connection, submit(), &mut progress, (&sender, &events));
+        let followed = submit_and_follow(&mut connection, submit(), &mut progress, &mut inbox);
         drop(connection);
         thread.join().unwrap();
         drop(folder);

@@ -10,7 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 ///
 /// # Errors
 /// When the system does not let us listen.
-pub fn watch(mut heard: impl FnMut() + Send + 'static) -> io::Result<()> {
+pub(super) fn watch(mut heard: impl FnMut() + Send + 'static) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let entered = runtime.enter();
     let ignored = ignored_signals();
@@ -21,11 +21,13 @@ pub fn watch(mut heard: impl FnMut() + Send + 'static) -> io::Result<()> {
         }
     }
     drop(entered);
-    let listening = move || runtime.block_on(async {
-        while next(&mut signals).await {
-            heard();
-        }
-    });
+    let listening = move || {
+        runtime.block_on(async {
+            while next(&mut signals).await {
+                heard();
+            }
+        })
+    };
     thread::Builder::new().name("signals".to_owned()).spawn(listening)?;
     Ok(())
 }

@@ -6,20 +6,22 @@
 //! else. Verbs that need the coordinator get a `client::Connection` from `coordinator`; those that
 //! only read do without one where none runs, from what the state folder holds (`records`).
 
-pub mod arguments;
-pub mod client;
-pub mod coordinator;
-pub mod dispatch;
+mod arguments;
+mod client;
+mod coordinator;
+mod dispatch;
 pub mod exit;
-pub mod failure;
+mod failure;
 
 mod examples;
 mod follow;
+mod inbox;
 mod interrupt;
 mod output;
 mod progress;
 mod quote;
 mod records;
+mod reports;
 mod sources;
 mod starter;
 mod summary;

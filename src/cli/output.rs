@@ -11,7 +11,7 @@ use serde::Serialize;
 ///
 /// # Errors
 /// When stdout cannot take it for another reason than a reader that is gone, as on a full disk.
-pub fn print(bytes: impl AsRef<[u8]>) -> io::Result<()> {
+pub(super) fn print(bytes: impl AsRef<[u8]>) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     forgive_closed(stdout.write_all(bytes.as_ref()).and_then(|()| stdout.flush()))
 }
@@ -20,14 +20,14 @@ pub fn print(bytes: impl AsRef<[u8]>) -> io::Result<()> {
 ///
 /// # Errors
 /// Like `print`.
-pub fn print_json<T: Serialize>(document: &T) -> io::Result<()> {
+pub(super) fn print_json<T: Serialize>(document: &T) -> io::Result<()> {
     let mut text = serde_json::to_vec_pretty(document)?;
     text.push(b'\n');
     print(text)
 }
 
 /// Writes to stderr. Where stderr takes nothing there is nobody left to tell.
-pub fn note(bytes: impl AsRef<[u8]>) {
+pub(super) fn note(bytes: impl AsRef<[u8]>) {
     let mut stderr = io::stderr().lock();
     let _unheard = stderr.write_all(bytes.as_ref());
 }

@@ -14,7 +14,7 @@ const RESERVED: [&str; 18] = [
 /// The vector as one line: bare where that is safe, in single quotes otherwise. A word that is not
 /// UTF-8 becomes `$'…'`, which bash reads and POSIX `sh` does not.
 #[must_use]
-pub fn command_line<S: AsRef<OsStr>>(argv: &[S]) -> String {
+pub(super) fn command_line<S: AsRef<OsStr>>(argv: &[S]) -> String {
     let mut line = String::new();
     for (place, argument) in argv.iter().enumerate() {
         if place > 0 {

@@ -66,11 +66,8 @@ mod tests {
     use crate::domain::time::Timestamp;
 
     fn keep(state: &Path, run: &str, started_at: i64) {
-        let report = RunReport {
-            run_id: run.into(),
-            started_at: Timestamp(started_at),
-            ..ended_report(0)
-        };
+        let report =
+            RunReport { run_id: run.into(), started_at: Timestamp(started_at), ..ended_report(0) };
         let folder = state.join("runs").join(run);
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("report.json"), serde_json::to_vec(&report).unwrap()).unwrap();

@@ -20,17 +20,17 @@ pub(super) const AGENTS_FILE: &str = "agents.toml";
 
 /// Where a plan comes from, beside the manifest itself.
 #[derive(Clone, Debug, Default, Args)]
-pub struct PlanArgs {
+pub(super) struct PlanArgs {
     /// Read the agents from FILE [default: agents.toml beside the manifest, in the workspace's
     /// root, or here]
     #[arg(long, value_name = "FILE")]
-    pub agents: Option<PathBuf>,
+    pub(super) agents: Option<PathBuf>,
     /// Use DIR as the workspace's root, whatever the manifest says
     #[arg(long, value_name = "DIR")]
-    pub workspace: Option<PathBuf>,
+    pub(super) workspace: Option<PathBuf>,
     /// Replace ${{K}} in the manifest by V
     #[arg(long = "var", value_name = "K=V", value_parser = parse_pair)]
-    pub vars: Vec<(String, String)>,
+    pub(super) vars: Vec<(String, String)>,
 }
 
 /// Reads and checks MANIFEST (or stdin, for `-`) with its agents. The plan's root exists and is
@@ -38,7 +38,7 @@ pub struct PlanArgs {
 ///
 /// # Errors
 /// Every problem of both files at once.
-pub fn load(manifest: &Path, args: &PlanArgs) -> Result<Plan, Failure> {
+pub(super) fn load(manifest: &Path, args: &PlanArgs) -> Result<Plan, Failure> {
     load_with(manifest, args, &is_set)
 }
 
@@ -46,7 +46,7 @@ pub fn load(manifest: &Path, args: &PlanArgs) -> Result<Plan, Failure> {
 ///
 /// # Errors
 /// Like `load`.
-pub fn load_to_show(manifest: &Path, args: &PlanArgs) -> Result<Plan, Failure> {
+pub(super) fn load_to_show(manifest: &Path, args: &PlanArgs) -> Result<Plan, Failure> {
     load_with(manifest, args, &|_| true)
 }
 
@@ -92,7 +92,7 @@ fn load_with(
 ///
 /// # Errors
 /// Every problem of the file at once.
-pub fn load_agents(told: Option<&Path>, root: &Path) -> Result<Agents, Failure> {
+pub(super) fn load_agents(told: Option<&Path>, root: &Path) -> Result<Agents, Failure> {
     let here = current_folder()?;
     let candidates = [root.join(AGENTS_FILE), here.join(AGENTS_FILE)];
     let found = candidates.into_iter().find(|file| file.is_file());
@@ -101,17 +101,16 @@ pub fn load_agents(told: Option<&Path>, root: &Path) -> Result<Agents, Failure> 
     };
     let bytes = read_file(&file)?;
     let name = shown(&file, &here);
-    manifest::check_agents(File { name: &name, bytes: &bytes }, &|_| true, cores())
-        .map_err(failure)
+    manifest::check_agents(File { name: &name, bytes: &bytes }, &|_| true, cores()).map_err(failure)
 }
 
 /// This client's environment as far as the plan's sessions may see it.
-pub fn client_env(plan: &Plan) -> ClientEnv {
+pub(super) fn client_env(plan: &Plan) -> ClientEnv {
     filter_client_env(std::env::vars_os(), &names_to_pass(plan))
 }
 
 /// This client's environment for a command of its own: the allow-list, and what `pass` names.
-pub fn client_env_passing(pass: &[String]) -> ClientEnv {
+pub(super) fn client_env_passing(pass: &[String]) -> ClientEnv {
     let pass: BTreeSet<_> = pass.iter().cloned().collect();
     filter_client_env(std::env::vars_os(), &pass)
 }
@@ -120,7 +119,7 @@ pub fn client_env_passing(pass: &[String]) -> ClientEnv {
 ///
 /// # Errors
 /// When it has been removed.
-pub fn current_folder() -> Result<PathBuf, Failure> {
+pub(super) fn current_folder() -> Result<PathBuf, Failure> {
     std::env::current_dir().map_err(|error| {
         let message = format!("cannot tell the current folder: {}", reason(&error));
         Failure::usage(message).hint("it may have been removed: `cd` to another one")
@@ -131,7 +130,7 @@ pub fn current_folder() -> Result<PathBuf, Failure> {
 ///
 /// # Errors
 /// When there is no such folder.
-pub fn real_folder(folder: &Path) -> Result<PathBuf, Failure> {
+pub(super) fn real_folder(folder: &Path) -> Result<PathBuf, Failure> {
     let real = folder.canonicalize().map_err(|error| Failure::file(folder, "use", &error))?;
     if real.is_dir() {
         Ok(real)
@@ -141,7 +140,7 @@ pub fn real_folder(folder: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// The machine's cores, as far as this process may use them.
-pub fn cores() -> u32 {
+pub(super) fn cores() -> u32 {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     u32::try_from(cores).unwrap_or(u32::MAX)
 }
@@ -150,7 +149,7 @@ pub fn cores() -> u32 {
 ///
 /// # Errors
 /// A sentence for the usage error.
-pub fn parse_pair(text: &str) -> Result<(String, String), String> {
+pub(super) fn parse_pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("it has to have the form K=V".to_owned()),
@@ -192,7 +191,8 @@ fn find_agents(
     if beside.is_file() {
         return Some(beside);
     }
-    let root = told_root.map(Path::to_owned).or_else(|| own_root(manifest).map(|own| base.join(own)));
+    let root =
+        told_root.map(Path::to_owned).or_else(|| own_root(manifest).map(|own| base.join(own)));
     let candidates = root.iter().map(PathBuf::as_path).chain([here]);
     candidates.map(|folder| folder.join(AGENTS_FILE)).find(|file| file.is_file())
 }
@@ -279,7 +279,8 @@ mod tests {
 
     #[test]
     fn all_problems_of_both_files_are_told() {
-        let manifest = "[[task]]\nid = \"a\"\nafer = [\"b\"]\nrun = \"true\"\nenv_pass = [\"CB_UNSET\"]\n";
+        let manifest =
+            "[[task]]\nid = \"a\"\nafer = [\"b\"]\nrun = \"true\"\nenv_pass = [\"CB_UNSET\"]\n";
         let agents = "[[agent]]\nnmae = \"w\"\n";
         let folder = folder_with(&[("m.toml", manifest), ("agents.toml", agents)]);
         let failure = load(&folder.path().join("m.toml"), &PlanArgs::default()).unwrap_err();

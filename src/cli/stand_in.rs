@@ -8,9 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use tempfile::TempDir;
 
-use crate::control::{
-    Answer, CONTROL_VERSION, Call, Failure, Notice, Request, Response, Submit,
-};
+use crate::control::{Answer, CONTROL_VERSION, Call, Failure, Notice, Request, Response, Submit};
 use crate::domain::board::BoardView;
 use crate::domain::event::{ClientEnv, RunOptions};
 use crate::domain::frame::{self, Decoder};
@@ -121,5 +119,10 @@ pub(super) fn ended_report(exit_code: u8) -> RunReport {
         130 => RunOutcome::Cancelled,
         _ => RunOutcome::Failed,
     };
-    RunReport { outcome: Some(outcome), exit_code: Some(exit_code), duration_ms: 12_345, ..report() }
+    RunReport {
+        outcome: Some(outcome),
+        exit_code: Some(exit_code),
+        duration_ms: 12_345,
+        ..report()
+    }
 }

@@ -96,9 +96,8 @@ fn overlapping(plan: &Plan, order: &[usize], tasks: &[usize]) -> Vec<usize> {
         ended[tasks[second] * words + first / 64] >> (first % 64) & 1 == 1
     };
     let clashes = |place: &usize| {
-        (0..tasks.len()).any(|other| {
-            other != *place && !is_before(other, *place) && !is_before(*place, other)
-        })
+        (0..tasks.len())
+            .any(|other| other != *place && !is_before(other, *place) && !is_before(*place, other))
     };
     (0..tasks.len()).filter(clashes).map(|place| tasks[place]).collect()
 }
@@ -189,12 +188,12 @@ mod tests {
     #[test]
     fn ports_clash_where_tasks_overlap() {
         const PORT: &str = "ports = { web = 3000 }";
-        const ANY: &str = "ports = { web = 0 }";
+        const OTHER: &str = "ports = { web = 3001 }";
         let service = format!("{PORT}\nservice = {{ ready = \"port:web\" }}");
         for (tasks, clashing) in [
             (vec![task("a", "", PORT), task("b", "", PORT)], vec![0, 1]),
             (vec![task("a", "", PORT), task("b", "\"a\"", PORT)], vec![]),
-            (vec![task("a", "", ANY), task("b", "", ANY)], vec![]),
+            (vec![task("a", "", PORT), task("b", "", OTHER)], vec![]),
             (vec![task("a", "", &service), task("b", "\"a\"", PORT)], vec![0, 1]),
             (vec![task("a", "", PORT), task("b", "\"a\"", &service)], vec![]),
             (
@@ -202,10 +201,7 @@ mod tests {
                 vec![task("a", "", PORT), task("b", "\"a\"", PORT), task("c", "", PORT)],
                 vec![0, 1, 2],
             ),
-            (
-                vec![task("a", "", PORT), task("m", "\"a\"", ""), task("b", "\"m\"", PORT)],
-                vec![],
-            ),
+            (vec![task("a", "", PORT), task("m", "\"a\"", ""), task("b", "\"m\"", PORT)], vec![]),
         ] {
             let text = tasks.concat();
             let found = clashes(&plan(&text));

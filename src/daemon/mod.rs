@@ -1,5 +1,5 @@
 //! (to come)
 
 pub mod ownership;
-pub mod workspace;
 pub mod serve;
+pub mod workspace;

@@ -13,13 +13,22 @@ pub struct ServeOptions {
 
 /// Why it cannot be served.
 #[derive(Debug, thiserror::Error)]
-#[error("the coordinator is not part of this build")]
-pub struct ServeError;
+pub enum ServeError {
+    /// Another process has the workspace.
+    #[error("the workspace is owned by process {pid}")]
+    Held {
+        /// Which.
+        pid: u32,
+    },
+    /// Not yet.
+    #[error("the coordinator is not part of this build")]
+    Absent,
+}
 
 /// Serves a workspace.
 ///
 /// # Errors
 /// Always, so far.
 pub fn serve(_options: ServeOptions) -> Result<(), ServeError> {
-    Err(ServeError)
+    Err(ServeError::Absent)
 }

@@ -5,11 +5,11 @@ use std::time::Instant;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::tally::Tally;
-use crate::cli::words::span;
 use crate::control::Notice;
 use crate::domain::outcome::TaskState;
 use crate::domain::time::Timestamp;
 use crate::report::record::RunReport;
+use crate::report::words::{span, state_words};
 
 /// How many running tasks are listed; a last line counts the rest.
 const ROWS_MAX: usize = 10;
@@ -56,10 +56,8 @@ impl Bars {
         match notice {
             Notice::Task { state, at, .. } => {
                 self.clock = (*at, Instant::now());
-                let lasting = matches!(
-                    state,
-                    TaskState::Failed | TaskState::TimedOut | TaskState::Escalated
-                );
+                let lasting =
+                    matches!(state, TaskState::Failed | TaskState::TimedOut | TaskState::Escalated);
                 if let Some(line) = line.filter(|_| lasting) {
                     self.say(&line);
                 }
@@ -120,7 +118,8 @@ impl Bars {
             .iter()
             .take(ROWS_MAX)
             .map(|(task, running)| {
-                let agent = running.agent.as_ref().map(|name| format!("  {name}")).unwrap_or_default();
+                let agent =
+                    running.agent.as_ref().map(|name| format!("  {name}")).unwrap_or_default();
                 let asks = running.prompt.as_ref().map(|prompt| format!("  asks: {prompt}"));
                 let time = span(now.ms_since(running.since));
                 format!("{task}{agent}  {time}{}", asks.unwrap_or_default())
@@ -137,7 +136,7 @@ impl Bars {
         COUNTED
             .iter()
             .filter(|state| number(state) > 0)
-            .map(|state| format!("{} {}", number(state), state.as_str().replace('_', " ")))
+            .map(|state| format!("{} {}", number(state), state_words(*state)))
             .collect::<Vec<_>>()
             .join(", ")
     }

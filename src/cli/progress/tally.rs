@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::cli::words::{span, task_reason};
 use crate::control::Notice;
 use crate::domain::ids::{AgentName, TaskId};
 use crate::domain::outcome::TaskState;
 use crate::domain::time::Timestamp;
 use crate::report::record::RunReport;
+use crate::report::words::{span, state_words, words};
 
 /// A run's tasks by state.
 #[derive(Debug, Default)]
@@ -54,28 +54,19 @@ impl Tally {
         match notice {
             Notice::Task { task, state, agent, attempt, reason, at, .. } => {
                 let ran = self.moved(task, *state, agent.clone(), *at);
-                let mut line = self.stamp(*at);
-                line.push_str(&format!("{task}: {}", state.as_str().replace('_', " ")));
-                match state {
-                    TaskState::Blocked | TaskState::Ready => return None,
-                    TaskState::Running => {
-                        if let Some(agent) = agent {
-                            line.push_str(&format!(" on {agent}"));
-                        }
-                        if *attempt > 1 {
-                            line.push_str(&format!(", attempt {attempt}"));
-                        }
+                let more = match (state, ran) {
+                    (TaskState::Blocked | TaskState::Ready, _) => return None,
+                    (TaskState::Running, _) => {
+                        let agent = agent.as_ref().map(|name| format!(" on {name}"));
+                        let again = (*attempt > 1).then(|| format!(", attempt {attempt}"));
+                        agent.unwrap_or_default() + &again.unwrap_or_default()
                     }
-                    _ => {
-                        if let Some(ran) = ran {
-                            line.push_str(&format!(" after {}", span(at.ms_since(ran.since))));
-                        }
-                    }
-                }
-                if let Some(reason) = reason {
-                    line.push_str(&format!(": {}", task_reason(reason)));
-                }
-                Some(line)
+                    (_, Some(ran)) => format!(" after {}", span(at.ms_since(ran.since))),
+                    (_, None) => String::new(),
+                };
+                let why = reason.as_ref().map(|reason| format!(": {}", words(reason)));
+                let why = why.unwrap_or_default();
+                Some(format!("{}{task}: {}{more}{why}", self.stamp(*at), state_words(*state)))
             }
             Notice::ServiceReady { task, .. } => Some(format!("{task}: ready")),
             Notice::Awaiting { task, awaiting, .. } => {
@@ -163,7 +154,7 @@ mod tests {
             (moved(TaskState::Running, 1, 100, None), Some("[   0.1s] build: running on rust-1")),
             (
                 moved(TaskState::Retrying, 1, 3300, Some(2)),
-                Some("[   3.3s] build: retrying after 3.2 s: exit status 2"),
+                Some("[   3.3s] build: retrying after 3.2 s: exit code 2"),
             ),
             (
                 moved(TaskState::Running, 2, 4000, None),
@@ -171,7 +162,7 @@ mod tests {
             ),
             (
                 moved(TaskState::TimedOut, 2, 65_000, None),
-                Some("[  65.0s] build: timed out after 1 min 01 s"),
+                Some("[  65.0s] build: timed out after 1 min 1 s"),
             ),
         ] {
             assert_eq!(tally.hear(&notice).as_deref(), line);

@@ -4,24 +4,27 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use crate::cli::client::{Connection, WireError};
 use crate::cli::coordinator::{self, Place};
 use crate::cli::failure::{Failure, Kind};
-use crate::cli::follow::Event;
-use crate::cli::words::command_reason;
-use crate::cli::{exit, interrupt, output, quote, sources, starter};
+use crate::cli::inbox::{Event, Inbox};
+use crate::cli::{exit, output, quote, sources, starter};
 use crate::control::{Answer, Call, Exec as Wanted, Response};
 use crate::domain::outcome::CommandState;
 use crate::domain::plan::Class;
 use crate::domain::result::{CommandResult, Note};
 use crate::domain::time::parse_duration_ms;
+use crate::report::words::reason_words;
 
 /// How often a command is offered to another coordinator when one was just on its way out.
 const TRIES: usize = 5;
+
+/// How long to listen at a time; nothing is due in between.
+const TICK: Duration = Duration::from_secs(60);
 
 /// Run one command in a session of its own.
 ///
@@ -31,7 +34,7 @@ const TRIES: usize = 5;
 /// started, 5 internal. With --json, the result's `reason` tells these from a command's own code.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("command").required(true).args(["script", "argv"]))]
-pub struct Exec {
+pub(in crate::cli) struct Exec {
     /// A script for the shell; `-` reads it from stdin
     #[arg(short = 'c', value_name = "SCRIPT", allow_hyphen_values = true)]
     script: Option<OsString>,
@@ -65,7 +68,7 @@ pub struct Exec {
     merge: bool,
     /// Print the result as one JSON document
     #[arg(long)]
-    pub json: bool,
+    pub(in crate::cli) json: bool,
 }
 
 /// `Class` on the command line.
@@ -91,7 +94,7 @@ impl Exec {
     ///
     /// # Errors
     /// When it cannot be run at all.
-    pub fn run(self) -> Result<u8, Failure> {
+    pub(in crate::cli) fn run(self) -> Result<u8, Failure> {
         if self.session.is_some() {
             return Err(Failure::unsupported("--session"));
         }
@@ -175,24 +178,19 @@ fn environment(pairs: &[(String, String)]) -> Result<BTreeMap<String, String>, F
 }
 
 fn ask(place: &Place, wanted: &Wanted) -> Result<CommandResult, Failure> {
-    let (sender, events) = mpsc::channel();
-    let interrupts = sender.clone();
-    interrupt::watch(move || {
-        // Nobody hears it once the command is over.
-        let _unheard = interrupts.send(Event::Interrupt);
-    })
-    .map_err(|error| Failure::new(Kind::Machine, format!("cannot listen to signals: {error}")))?;
+    let mut inbox = Inbox::new();
+    inbox.hear_interrupts()?;
     let mut tries = 1..=TRIES;
     loop {
         let last = tries.next().is_none_or(|number| number == TRIES);
         let mut connection = place.connect_or_start()?;
-        match run_once(&mut connection, wanted, &sender, &events) {
+        match run_once(&mut connection, wanted, &mut inbox) {
             Ok(result) => return Ok(result),
             Err(Stopped::Interrupted) => {
                 return Err(Failure::new(Kind::Interrupted, "interrupted"));
             }
             Err(Stopped::Wire { error, begun: false }) if !last && starter::is_absence(&error) => {}
-            Err(Stopped::Wire { error, begun: true }) if matches!(error, WireError::Lost) => {
+            Err(Stopped::Wire { error: WireError::Lost, begun: true }) => {
                 let message = "lost the coordinator while the command ran";
                 let log = format!("its log is `{}`", place.log().display());
                 return Err(Failure::new(Kind::Coordinator, message).hint(log));
@@ -216,42 +214,34 @@ enum Stopped {
 fn run_once(
     connection: &mut Connection,
     wanted: &Wanted,
-    sender: &Sender<Event>,
-    events: &Receiver<Event>,
+    inbox: &mut Inbox,
 ) -> Result<CommandResult, Stopped> {
     let not_begun = |error| Stopped::Wire { error, begun: false };
-    let sender = sender.clone();
-    connection
-        .follow(move |response| {
-            // As above.
-            let _unheard = sender.send(Event::Wire(response));
-        })
-        .map_err(not_begun)?;
+    inbox.hear_wire(connection).map_err(not_begun)?;
     let call = Call::Exec { exec: Box::new(wanted.clone()) };
     let asked = connection.send(call).map_err(not_begun)?;
     let mut interrupted = false;
     loop {
-        match events.recv() {
-            Ok(Event::Wire(Ok(Response::Reply { id, answer }))) if id == asked => {
+        match inbox.next(TICK) {
+            Event::Wire(Ok(Response::Reply { id, answer })) if id == asked => {
                 return match *answer {
                     Answer::Ran { result } => Ok(*result),
                     _ => Err(not_begun(WireError::Unexpected { call: "exec" })),
                 };
             }
-            Ok(Event::Wire(Ok(Response::Refusal { id, failure }))) if id == asked => {
+            Event::Wire(Ok(Response::Refusal { id, failure })) if id == asked => {
                 return Err(not_begun(WireError::Refused(failure)));
             }
-            Ok(Event::Wire(Ok(_))) => {}
-            Ok(Event::Wire(Err(_))) | Err(_) if interrupted => return Err(Stopped::Interrupted),
-            Ok(Event::Wire(Err(error))) => return Err(Stopped::Wire { error, begun: true }),
-            Ok(Event::Interrupt) if interrupted => return Err(Stopped::Interrupted),
-            Ok(Event::Interrupt) => {
+            Event::Wire(Ok(_)) | Event::Quiet => {}
+            Event::Wire(Err(_)) if interrupted => return Err(Stopped::Interrupted),
+            Event::Wire(Err(error)) => return Err(Stopped::Wire { error, begun: true }),
+            Event::Interrupt if interrupted => return Err(Stopped::Interrupted),
+            Event::Interrupt => {
                 interrupted = true;
                 if connection.send(Call::CancelExec { request: asked }).is_err() {
                     return Err(Stopped::Interrupted);
                 }
             }
-            Err(_) => return Err(Stopped::Wire { error: WireError::Lost, begun: true }),
         }
     }
 }
@@ -279,7 +269,7 @@ fn remarks(result: &CommandResult) -> String {
         remark(format!("waits for input: {}", prompt.unwrap_or_default()));
     }
     if let Some(reason) = &result.reason {
-        remark(command_reason(reason));
+        remark(reason_words(reason));
     }
     text
 }
@@ -341,11 +331,9 @@ mod tests {
     ) -> Result<CommandResult, Stopped> {
         let (folder, socket, thread) = StandIn::start(script);
         let mut connection = Connection::open(&socket).unwrap();
-        let (sender, events) = mpsc::channel();
-        for _ in 0..interrupts {
-            sender.send(Event::Interrupt).unwrap();
-        }
-        let answer = run_once(&mut connection, &wanted(), &sender, &events);
+        let mut inbox = Inbox::new();
+        (0..interrupts).for_each(|_| inbox.interrupt());
+        let answer = run_once(&mut connection, &wanted(), &mut inbox);
         drop(connection);
         thread.join().unwrap();
         drop(folder);
@@ -399,7 +387,7 @@ mod tests {
         assert_eq!(remarks(&result("completed", "null")), "");
         assert_eq!(
             remarks(&result("timeout", r#"{"kind": "total", "limit_ms": 1500}"#)),
-            "callboard: timed out after 1.5 s\n"
+            "callboard: over its time limit of 1.5 s\n"
         );
     }
 }

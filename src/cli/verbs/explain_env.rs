@@ -1,6 +1,7 @@
 //! `callboard explain-env`.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -21,7 +22,7 @@ const OF_SESSION: &str = "(each session its own)";
 ///
 /// A session inherits nothing: this is all of it. Values of secrets are hidden.
 #[derive(Debug, Args)]
-pub struct ExplainEnv {
+pub(in crate::cli) struct ExplainEnv {
     /// As this agent's sessions have it
     #[arg(long, value_name = "A")]
     agent: Option<String>,
@@ -35,7 +36,7 @@ pub struct ExplainEnv {
     sources: PlanArgs,
     /// Print one JSON document
     #[arg(long)]
-    pub json: bool,
+    pub(in crate::cli) json: bool,
 }
 
 #[derive(Serialize)]
@@ -61,7 +62,7 @@ impl ExplainEnv {
     ///
     /// # Errors
     /// When a file is wrong, or names no such agent or task.
-    pub fn run(self) -> Result<u8, Failure> {
+    pub(in crate::cli) fn run(self) -> Result<u8, Failure> {
         let plan = self.plan()?;
         let task = self.task.as_deref().map(|name| find_task(&plan, name)).transpose()?;
         let agent = match &self.agent {
@@ -174,7 +175,7 @@ fn words(document: &Document<'_>) -> String {
         .collect();
     let mut text = table(&["NAME", "FROM", "VALUE"], &rows);
     for name in &document.missing {
-        text.push_str(&format!("\nmissing: env_pass names {name}, which is not set here\n"));
+        let _infallible = writeln!(text, "\nmissing: env_pass names {name}, which is not set here");
     }
     text
 }

@@ -1,5 +1,6 @@
 //! `callboard plan`.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -20,14 +21,14 @@ use crate::domain::result::SCHEMA_VERSION;
 /// Shows the waves (what could run side by side if nothing held it up), which agents could take
 /// each task, and which tasks would reach for the same port at the same time.
 #[derive(Debug, Args)]
-pub struct Plan {
+pub(in crate::cli) struct Plan {
     /// The manifest; `-` reads it from stdin
     manifest: PathBuf,
     #[command(flatten)]
     sources: PlanArgs,
     /// Print one JSON document
     #[arg(long)]
-    pub json: bool,
+    pub(in crate::cli) json: bool,
 }
 
 /// The document.
@@ -76,7 +77,7 @@ impl Plan {
     ///
     /// # Errors
     /// When the manifest or the agents are wrong.
-    pub fn run(self) -> Result<u8, Failure> {
+    pub(in crate::cli) fn run(self) -> Result<u8, Failure> {
         let plan = sources::load(&self.manifest, &self.sources)?;
         let document = document(&plan);
         if self.json {
@@ -95,10 +96,10 @@ fn document(plan: &domain::Plan) -> Document<'_> {
     let mut tasks = Vec::with_capacity(plan.tasks.len());
     for (task, &wave) in plan.tasks.iter().zip(&wave_of) {
         waves[wave].push(&task.id);
-        let after = task.after.iter().map(|dependency| After {
-            id: &plan.tasks[dependency.task].id,
-            when: dependency.when,
-        });
+        let after = task
+            .after
+            .iter()
+            .map(|dependency| After { id: &plan.tasks[dependency.task].id, when: dependency.when });
         tasks.push(TaskLine {
             id: &task.id,
             wave,
@@ -150,11 +151,12 @@ fn words(document: &Document<'_>) -> String {
     let rows: Vec<_> = tasks.iter().map(|task| row(task)).collect();
     text.push_str(&table(&["WAVE", "TASK", "AGENTS", "AFTER"], &rows));
     for conflict in &document.conflicts {
-        text.push_str(&format!(
-            "\nconflict: {} is wanted at the same time by {}\n",
+        let _infallible = writeln!(
+            text,
+            "\nconflict: {} is wanted at the same time by {}",
             conflict.resource,
             listed(conflict.tasks.iter())
-        ));
+        );
     }
     text
 }

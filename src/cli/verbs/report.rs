@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::cli::client::WireError;
 use crate::cli::failure::{Failure, Kind};
 use crate::cli::{coordinator, exit, output, records, summary};
 use crate::control::{Answer, Call};
-use crate::cli::client::WireError;
 use crate::domain::ids::RunId;
 use crate::report::record::RunReport;
 
@@ -15,7 +15,7 @@ use crate::report::record::RunReport;
 ///
 /// Needs no coordinator for a run that has ended. Exits with 0 whatever the run came to.
 #[derive(Debug, Args)]
-pub struct Report {
+pub(in crate::cli) struct Report {
     /// The run
     #[arg(value_name = "RUN")]
     id: String,
@@ -24,7 +24,7 @@ pub struct Report {
     workspace: Option<PathBuf>,
     /// Print the run's whole record as one JSON document
     #[arg(long)]
-    pub json: bool,
+    pub(in crate::cli) json: bool,
 }
 
 impl Report {
@@ -32,7 +32,7 @@ impl Report {
     ///
     /// # Errors
     /// When there is no such run.
-    pub fn run(self) -> Result<u8, Failure> {
+    pub(in crate::cli) fn run(self) -> Result<u8, Failure> {
         let report = find(&RunId::new(self.id), self.workspace.as_deref())?;
         if self.json {
             output::print_json(&report)?;

@@ -2,7 +2,6 @@
 
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
-use std::sync::mpsc;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -11,17 +10,19 @@ use super::run_lines::{Cancel, List};
 use crate::cli::client::WireError;
 use crate::cli::coordinator::{self, Place};
 use crate::cli::failure::{Failure, Kind};
-use crate::cli::follow::{Event, Lost, submit_and_follow};
+use crate::cli::follow::{Lost, submit_and_follow};
+use crate::cli::inbox::Inbox;
 use crate::cli::progress::Progress;
 use crate::cli::reports::Target;
 use crate::cli::sources::{self, PlanArgs};
-use crate::cli::{exit, interrupt, output, starter, summary, waves};
+use crate::cli::{exit, output, starter, summary, waves};
 use crate::control::{Answer, Call, Submit};
 use crate::domain::event::RunOptions;
 use crate::domain::ids::RunId;
 use crate::domain::plan::Plan;
 use crate::domain::result::SCHEMA_VERSION;
 use crate::report::record::RunReport;
+use crate::report::summary::plain;
 
 /// How often a run is offered to another coordinator when one was just on its way out.
 const TRIES: usize = 5;
@@ -34,7 +35,7 @@ const TRIES: usize = 5;
 /// gracefully at first and at once when pressed again; nothing of it survives either way.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub struct Run {
+pub(in crate::cli) struct Run {
     /// The manifest; `-` reads it from stdin
     #[arg(required_unless_present = "resume")]
     manifest: Option<PathBuf>,
@@ -82,7 +83,7 @@ enum RunVerb {
 
 impl Run {
     /// Whether JSON is wanted.
-    pub fn json(&self) -> bool {
+    pub(in crate::cli) fn json(&self) -> bool {
         match &self.verb {
             None => self.json,
             Some(RunVerb::Ls(list)) => list.json,
@@ -94,7 +95,7 @@ impl Run {
     ///
     /// # Errors
     /// When it cannot be started, or its end is not known.
-    pub fn run(mut self) -> Result<u8, Failure> {
+    pub(in crate::cli) fn run(mut self) -> Result<u8, Failure> {
         match self.verb.take() {
             Some(RunVerb::Ls(list)) => return list.run(),
             Some(RunVerb::Cancel(cancel)) => return cancel.run(),
@@ -168,22 +169,13 @@ impl Run {
     }
 
     fn follow(&self, place: &Place, submit: &Submit) -> Result<Box<RunReport>, Failure> {
-        let (sender, events) = mpsc::channel();
-        let interrupts = sender.clone();
-        interrupt::watch(move || {
-            // Nobody hears it once the run is over.
-            let _unheard = interrupts.send(Event::Interrupt);
-        })
-        .map_err(|error| Failure::new(Kind::Machine, format!("cannot listen to signals: {error}")))?;
+        let mut inbox = Inbox::new();
+        inbox.hear_interrupts()?;
         let mut progress = Progress::choose(self.json || self.quiet);
         for _ in 0..TRIES {
             let mut connection = place.connect_or_start()?;
-            let followed = submit_and_follow(
-                &mut connection,
-                submit.clone(),
-                &mut progress,
-                (&sender, &events),
-            );
+            let followed =
+                submit_and_follow(&mut connection, submit.clone(), &mut progress, &mut inbox);
             progress.finish();
             match followed {
                 Ok(report) => return Ok(report),
@@ -214,10 +206,10 @@ impl Run {
         }
         if self.json {
             output::print_json(report)?;
-        } else if self.quiet {
-            output::note(summary::failures(report));
-        } else {
-            output::print(summary::summary(report))?;
+        } else if !self.quiet {
+            output::print(summary::for_stdout(report))?;
+        } else if code != exit::SUCCEEDED {
+            output::note(plain(report));
         }
         Ok(code)
     }

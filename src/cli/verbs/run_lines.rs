@@ -13,23 +13,24 @@ use crate::cli::{exit, output, records, starter};
 use crate::control::{Answer, Call, RunLine};
 use crate::domain::ids::RunId;
 use crate::domain::result::SCHEMA_VERSION;
+use crate::report::words::state_words;
 
 /// List the workspace's runs, newest first
 #[derive(Debug, Args)]
-pub struct List {
+pub(in crate::cli) struct List {
     /// The workspace's root [default: the workspace around here]
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
     /// Print one JSON document
     #[arg(long)]
-    pub json: bool,
+    pub(in crate::cli) json: bool,
 }
 
 /// End a run that goes on
 ///
 /// Returns once its end has begun: `report` says when it is over.
 #[derive(Debug, Args)]
-pub struct Cancel {
+pub(in crate::cli) struct Cancel {
     /// The run
     #[arg(value_name = "RUN")]
     id: String,
@@ -41,7 +42,7 @@ pub struct Cancel {
     workspace: Option<PathBuf>,
     /// Print one JSON document
     #[arg(long)]
-    pub json: bool,
+    pub(in crate::cli) json: bool,
 }
 
 impl List {
@@ -49,7 +50,7 @@ impl List {
     ///
     /// # Errors
     /// When the workspace cannot be read.
-    pub fn run(self) -> Result<u8, Failure> {
+    pub(in crate::cli) fn run(self) -> Result<u8, Failure> {
         #[derive(Serialize)]
         struct Document<'a> {
             schema_version: u32,
@@ -75,7 +76,7 @@ impl Cancel {
     ///
     /// # Errors
     /// When there is no such run, or it has ended.
-    pub fn run(self) -> Result<u8, Failure> {
+    pub(in crate::cli) fn run(self) -> Result<u8, Failure> {
         #[derive(Serialize)]
         struct Document<'a> {
             schema_version: u32,
@@ -136,7 +137,7 @@ pub(super) fn run_table(runs: &[RunLine]) -> String {
 fn row(line: &RunLine) -> Vec<String> {
     let counts = line.counts.iter().filter(|(_, number)| **number > 0);
     let counts: Vec<_> =
-        counts.map(|(state, number)| format!("{number} {}", state.as_str().replace('_', " "))).collect();
+        counts.map(|(state, number)| format!("{number} {}", state_words(*state))).collect();
     vec![
         line.run_id.to_string(),
         line.started_at.to_string(),

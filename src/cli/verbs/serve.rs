@@ -12,7 +12,7 @@ use crate::cli::{coordinator, exit, sources};
 /// Verbs that need a coordinator start one by themselves, which ends once nobody needs it. One that
 /// is started by hand stays until it is told to end (Ctrl-C, or SIGTERM).
 #[derive(Debug, Args)]
-pub struct Serve {
+pub(in crate::cli) struct Serve {
     /// The workspace's root [default: the workspace around here, or else this folder]
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
@@ -26,7 +26,7 @@ impl Serve {
     ///
     /// # Errors
     /// When it cannot.
-    pub fn run(self) -> Result<u8, Failure> {
+    pub(in crate::cli) fn run(self) -> Result<u8, Failure> {
         let root = match self.workspace {
             Some(root) => sources::real_folder(&root)?,
             None => {

@@ -13,6 +13,7 @@ use crate::cli::{exit, output, records, starter};
 use crate::control::{Answer, Call, Status as Picture};
 use crate::domain::ids::WorkspaceId;
 use crate::domain::result::SCHEMA_VERSION;
+use crate::report::words::state_words;
 
 /// How many ended runs are shown to people; `run ls` lists all.
 const RUNS_MAX: usize = 10;
@@ -21,13 +22,13 @@ const RUNS_MAX: usize = 10;
 ///
 /// Works with no coordinator running, too: the runs then come from the workspace's state folder.
 #[derive(Debug, Args)]
-pub struct Status {
+pub(in crate::cli) struct Status {
     /// The workspace's root [default: the workspace around here]
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
     /// Print one JSON document
     #[arg(long)]
-    pub json: bool,
+    pub(in crate::cli) json: bool,
 }
 
 impl Status {
@@ -35,7 +36,7 @@ impl Status {
     ///
     /// # Errors
     /// When the workspace cannot be read.
-    pub fn run(self) -> Result<u8, Failure> {
+    pub(in crate::cli) fn run(self) -> Result<u8, Failure> {
         let around = coordinator::look(self.workspace.as_deref())?;
         let picture = match asked(&around)? {
             Some(picture) => picture,
@@ -102,7 +103,7 @@ fn words(picture: &Picture) -> String {
         .map(|task| {
             vec![
                 task.task_id.clone(),
-                task.state.as_str().replace('_', " "),
+                state_words(task.state).to_owned(),
                 task.agent.as_ref().map(ToString::to_string).unwrap_or_default(),
                 task.attempt.to_string(),
                 task.since.to_string(),

@@ -6,5 +6,5 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|verb| verb == "__stage") {
         return callboard::session::holder::stage_main();
     }
-    ExitCode::SUCCESS
+    callboard::cli::main()
 }

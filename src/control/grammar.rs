@@ -65,6 +65,12 @@ pub enum Call {
         /// What.
         exec: Box<Exec>,
     },
+    /// Interrupt an `Exec` of this connection. Answered with `Cancelling`; the `Exec` itself is
+    /// answered with `Ran` once its command's tree is gone.
+    CancelExec {
+        /// The number of its request.
+        request: u64,
+    },
     /// What runs and what waits.
     Status,
     /// The board.
@@ -161,7 +167,7 @@ pub enum Answer {
         /// The record.
         report: Box<RunReport>,
     },
-    /// To `CancelRun`: the end has begun; `RunEnded` says when it is over.
+    /// To `CancelRun` and `CancelExec`: the end has begun; `RunEnded` or `Ran` says when it is over.
     Cancelling,
     /// To `ListRuns`.
     Runs {

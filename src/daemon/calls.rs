@@ -58,6 +58,10 @@ impl Desk {
                 None => self.refuse(connection, id, unknown_run(run.as_str())),
             },
             Call::Exec { exec } => self.exec(Asker { connection, request: id }, *exec, now),
+            Call::CancelExec { request } => {
+                self.interrupt_exec(Asker { connection, request });
+                self.reply(connection, id, Answer::Cancelling);
+            }
             Call::Status => {
                 let status = Box::new(self.status(now));
                 self.reply(connection, id, Answer::Status { status });

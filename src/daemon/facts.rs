@@ -322,6 +322,22 @@ impl Desk {
         }
     }
 
+    /// Interrupts the command that somebody waits for, and goes on waiting for its result. One
+    /// that has ended, or was never asked for, needs no interrupt.
+    pub(super) fn interrupt_exec(&mut self, of: Asker) {
+        let found = self.sessions.values().find_map(|session| {
+            let command = match &session.owner {
+                Owner::Call { asker } if *asker == Some(of) => &session.commands.first()?.id,
+                Owner::Name { askers, .. } => &askers.iter().find(|(_, asker)| *asker == of)?.0,
+                Owner::Call { .. } | Owner::Attempt { .. } => return None,
+            };
+            Some((session.id.clone(), command.clone()))
+        });
+        if let Some((session, command)) = found {
+            self.tell(&session, Ask::End { command, reason: Reason::Interrupted });
+        }
+    }
+
     pub(super) fn tell(&mut self, session: &SessionId, ask: Ask) {
         self.act(Action::Tell { session: session.clone(), ask });
     }

@@ -1,0 +1,100 @@
+//! The command line's grammar: global flags and verbs.
+
+use clap::{Parser, Subcommand};
+
+use super::verbs::{exec, explain_env, init, plan, report, run, serve, status};
+
+/// Hands tasks to capability-tagged agents, each in an isolated terminal session.
+#[derive(Debug, Parser)]
+#[command(name = "callboard", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(after_help = "Exit codes: 0 all succeeded, 1 a task failed, 2 usage or configuration, \
+    3 environment or incomplete, 4 escalated and waiting, 5 internal, 130 interrupted.")]
+pub(super) struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub(super) verb: Verb,
+}
+
+/// What can be asked for.
+#[derive(Debug, Subcommand)]
+pub(super) enum Verb {
+    /// Write a manifest and an agents.toml to start from
+    Init(init::Init),
+    /// Run a manifest
+    Run(run::Run),
+    /// Check a manifest and show how it would run; runs nothing
+    Plan(plan::Plan),
+    /// Run one command in a session of its own
+    Exec(exec::Exec),
+    /// Show how a run went
+    Report(report::Report),
+    /// Show each variable of a session's environment and where it comes from
+    ExplainEnv(explain_env::ExplainEnv),
+    /// Show what runs and what waits
+    Status(status::Status),
+    /// Be the coordinator of a workspace
+    Serve(serve::Serve),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_grammar_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn what_is_taken_and_what_is_not() {
+        for (line, taken) in [
+            ("init", true),
+            ("init --example fullstack", true),
+            ("init --example nothing", false),
+            ("run", false),
+            ("run job.toml", true),
+            ("run -", true),
+            ("run job.toml --jobs 4 --fail-fast --only a --only b --var A=1 --var B=2", true),
+            ("run job.toml --jobs 0", false),
+            ("run job.toml --only a --from b", false),
+            ("run job.toml --report json=a.json --report junit=b.xml", true),
+            ("run job.toml --report yaml=a", false),
+            ("run job.toml --report json", false),
+            ("run job.toml --var A", false),
+            ("run job.toml --detach --report json=a", false),
+            ("run --resume R1", true),
+            ("run ls", true),
+            ("run ls --json", true),
+            ("run cancel", false),
+            ("run cancel R1", true),
+            ("run cancel R1 --json", true),
+            ("plan", false),
+            ("plan job.toml --json", true),
+            ("exec", false),
+            ("exec -c true", true),
+            ("exec -- ls -l --json", true),
+            ("exec ls", false),
+            ("exec -c true -- ls", false),
+            ("exec -c true --timeout 30s --class build --input y --stop-on ERROR --merge", true),
+            ("exec -c true --timeout 30", false),
+            ("exec -c true --class slow", false),
+            ("exec -c true --env A", false),
+            ("report", false),
+            ("report R1 --json", true),
+            ("explain-env --agent a", true),
+            ("explain-env --task t", false),
+            ("explain-env --task t --manifest m.toml", true),
+            ("status --json", true),
+            ("serve", true),
+            ("serve --for-client --workspace /w", true),
+            ("frobnicate", false),
+            ("", false),
+        ] {
+            let argv = std::iter::once("callboard").chain(line.split_whitespace());
+            let parsed = Arguments::try_parse_from(argv);
+            assert_eq!(parsed.is_ok(), taken, "{line}: {parsed:?}");
+        }
+    }
+}

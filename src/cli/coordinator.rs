@@ -1,0 +1,166 @@
+//! The doors between the command line and the daemon: where a workspace's coordinator is, and
+//! becoming one. This is the one file of the command line that knows the daemon.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::client::Connection;
+use super::failure::{Failure, Kind, reason};
+use super::sources::{current_folder, real_folder};
+use super::starter::{connect_or_start, is_absence, is_kept, kept_environment};
+use crate::daemon::serve::{ServeOptions, serve};
+use crate::daemon::workspace::{Places, Workspace, WorkspaceError};
+
+/// Where a verb looks for what is there, and what it finds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Around {
+    /// The root.
+    pub(super) root: PathBuf,
+    /// Its workspace, if it is one already.
+    pub(super) place: Option<Place>,
+}
+
+/// A workspace as the command line sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Its root, absolute.
+    pub(super) root: PathBuf,
+    /// Where its coordinator keeps the journal and the reports.
+    pub(super) state: PathBuf,
+    /// Where its coordinator listens.
+    pub(super) socket: PathBuf,
+}
+
+impl Place {
+    /// What its coordinators say.
+    #[must_use]
+    pub(super) fn log(&self) -> PathBuf {
+        self.state.join("serve.log")
+    }
+
+    /// Connects to its coordinator; `None` when none runs.
+    ///
+    /// # Errors
+    /// When one runs that cannot be talked to.
+    pub(super) fn connect(&self) -> Result<Option<Connection>, Failure> {
+        match Connection::open(&self.socket) {
+            Ok(connection) => Ok(Some(connection)),
+            Err(error) if is_absence(&error) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Connects to its coordinator, and starts one where none runs.
+    ///
+    /// # Errors
+    /// When none can be started in time, or one runs that cannot be talked to.
+    pub(super) fn connect_or_start(&self) -> Result<Connection, Failure> {
+        connect_or_start(self)
+    }
+}
+
+impl From<Workspace> for Place {
+    fn from(workspace: Workspace) -> Self {
+        Self {
+            root: workspace.root().to_owned(),
+            state: workspace.state().to_owned(),
+            socket: workspace.socket(),
+        }
+    }
+}
+
+/// The workspace in `root`, made one if it is not yet. `name` is the manifest's id, if it has one.
+///
+/// # Errors
+/// When it cannot be used.
+pub(super) fn open(root: &Path, name: Option<&str>) -> Result<Place, Failure> {
+    Ok(Workspace::open(&places()?, root, name)?.into())
+}
+
+/// The workspace that a command in `folder` belongs to: the one around it, or else the user's
+/// private one.
+///
+/// # Errors
+/// When it cannot be used.
+pub(super) fn for_command(folder: &Path) -> Result<Place, Failure> {
+    let places = places()?;
+    let root = match places.discover(folder) {
+        Some(root) => root,
+        None => places.private_root()?,
+    };
+    Ok(Workspace::open(&places, &root, None)?.into())
+}
+
+/// What there is in the root that was told, or else around here, or else in the user's private
+/// workspace. Makes nothing but the latter's folder.
+///
+/// # Errors
+/// When the root cannot be looked at.
+pub(super) fn look(told: Option<&Path>) -> Result<Around, Failure> {
+    let places = places()?;
+    let root = match told {
+        Some(root) => real_folder(root)?,
+        None => match places.discover(&current_folder()?) {
+            Some(root) => root,
+            None => places.private_root()?,
+        },
+    };
+    let place = Workspace::look(&places, &root)?.map(Place::from);
+    Ok(Around { root, place })
+}
+
+/// The root of the workspace around `folder`, if there is one.
+///
+/// # Errors
+/// When nothing says where workspaces keep their state.
+pub(super) fn root_around(folder: &Path) -> Result<Option<PathBuf>, Failure> {
+    Ok(places()?.discover(folder))
+}
+
+fn places() -> Result<Places, Failure> {
+    Ok(Places::from_env(|name| std::env::var_os(name))?)
+}
+
+impl From<WorkspaceError> for Failure {
+    fn from(error: WorkspaceError) -> Self {
+        let kind = match &error {
+            WorkspaceError::NoRoot { .. } | WorkspaceError::BadName(_) => Kind::Usage,
+            _ => Kind::Machine,
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+/// Becomes the workspace's coordinator until its work is done. One that a client started leaves
+/// the client's terminal first, and either way the caller's environment.
+///
+/// # Errors
+/// When it cannot serve.
+pub(super) fn become_coordinator(root: PathBuf, for_client: bool) -> Result<(), Failure> {
+    if for_client {
+        // Refused only to the leader of a process group, as when a person tries this by hand.
+        let _still_attached = rustix::process::setsid();
+    }
+    shed_environment()?;
+    serve(&ServeOptions { root, for_client })
+        .map_err(|error| Failure::new(Kind::Coordinator, error.to_string()))
+}
+
+/// Executes this program anew when its environment holds more than it may: what `/proc` shows of
+/// a process is what it was started with, whatever it removes later.
+fn shed_environment() -> Result<(), Failure> {
+    if std::env::vars_os().all(|(name, _)| is_kept(&name)) {
+        return Ok(());
+    }
+    let error = Command::new("/proc/self/exe")
+        .arg0("callboard")
+        .args(std::env::args_os().skip(1))
+        .env_clear()
+        .envs(kept_environment())
+        .exec();
+    Err(Failure::new(
+        Kind::Machine,
+        format!("cannot execute this program anew: {}", reason(&error)),
+    ))
+}

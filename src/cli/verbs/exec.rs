@@ -1,0 +1,393 @@
+//! `callboard exec`.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use crate::cli::client::{Connection, WireError};
+use crate::cli::coordinator::{self, Place};
+use crate::cli::failure::{Failure, Kind};
+use crate::cli::inbox::{Event, Inbox};
+use crate::cli::{exit, output, quote, sources, starter};
+use crate::control::{Answer, Call, Exec as Wanted, Response};
+use crate::domain::outcome::CommandState;
+use crate::domain::plan::Class;
+use crate::domain::result::{CommandResult, Note};
+use crate::domain::time::parse_duration_ms;
+use crate::report::words::reason_words;
+
+/// How often a command is offered to another coordinator when one was just on its way out.
+const TRIES: usize = 5;
+
+/// How long to listen at a time; nothing is due in between.
+const TICK: Duration = Duration::from_secs(60);
+
+/// Run one command in a session of its own.
+///
+/// Prints what the command printed, cleaned, and exits with its code. Otherwise: 124 timed out, 125
+/// stopped at a prompt that no --input answers, 126 denied by policy, 128+n ended by signal n, 130
+/// interrupted, 1 failed without a code of its own (as with --stop-on), 2 usage, 3 could not be
+/// started, 5 internal. With --json, the result's `reason` tells these from a command's own code.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("command").required(true).args(["script", "argv"]))]
+pub(in crate::cli) struct Exec {
+    /// A script for the shell; `-` reads it from stdin
+    #[arg(short = 'c', value_name = "SCRIPT", allow_hyphen_values = true)]
+    script: Option<OsString>,
+    /// A program and its arguments, taken as they are
+    #[arg(last = true, value_name = "ARGV")]
+    argv: Vec<OsString>,
+    /// Use the session NAME, and keep it (not supported yet)
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+    /// Run in DIR [default: here]
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// Set a variable (repeatable)
+    #[arg(long, value_name = "K=V", value_parser = sources::parse_pair)]
+    env: Vec<(String, String)>,
+    /// End it after D, as in 2500ms, 30s or 5m
+    #[arg(long, value_name = "D", value_parser = parse_duration_ms)]
+    timeout: Option<u64>,
+    /// Which time limit holds without --timeout: 30 s, 5 min or 10 min, longer while it works
+    /// [default: by the program]
+    #[arg(long)]
+    class: Option<ClassName>,
+    /// Send TEXT when the command next waits for input, byte for byte (repeatable)
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    input: Vec<String>,
+    /// End it once a line of its output matches PATTERN (repeatable)
+    #[arg(long, value_name = "PATTERN")]
+    stop_on: Vec<String>,
+    /// One terminal for stdout and stderr: the exact order, and nothing on stderr
+    #[arg(long)]
+    merge: bool,
+    /// Print the result as one JSON document
+    #[arg(long)]
+    pub(in crate::cli) json: bool,
+}
+
+/// `Class` on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ClassName {
+    Quick,
+    Build,
+    Test,
+}
+
+impl From<ClassName> for Class {
+    fn from(name: ClassName) -> Self {
+        match name {
+            ClassName::Quick => Self::Quick,
+            ClassName::Build => Self::Build,
+            ClassName::Test => Self::Test,
+        }
+    }
+}
+
+impl Exec {
+    /// Runs it, and says what came of it.
+    ///
+    /// # Errors
+    /// When it cannot be run at all.
+    pub(in crate::cli) fn run(self) -> Result<u8, Failure> {
+        if self.session.is_some() {
+            return Err(Failure::unsupported("--session"));
+        }
+        let wanted = self.wanted()?;
+        let place = coordinator::for_command(&wanted.cwd)?;
+        let result = ask(&place, &wanted)?;
+        if self.json {
+            output::print_json(&result)?;
+        } else {
+            output::print(&result.stdout)?;
+            output::note(&result.stderr);
+            output::note(remarks(&result));
+        }
+        Ok(exit::of_command(&result))
+    }
+
+    fn wanted(&self) -> Result<Wanted, Failure> {
+        let cwd = match &self.cwd {
+            Some(folder) => sources::real_folder(folder)?,
+            None => sources::current_folder()?,
+        };
+        for pattern in &self.stop_on {
+            regex::Regex::new(pattern).map_err(|error| {
+                Failure::usage(format!("--stop-on `{pattern}` is not a pattern: {error}"))
+            })?;
+        }
+        Ok(Wanted {
+            text: self.text()?,
+            cwd,
+            cwd_given: self.cwd.is_some(),
+            env: environment(&self.env)?,
+            client_env: sources::client_env_passing(&[]),
+            timeout_ms: self.timeout,
+            class: self.class.map(Class::from),
+            inputs: self.input.clone(),
+            stop_on: self.stop_on.clone(),
+            merge: self.merge,
+            session: None,
+        })
+    }
+
+    fn text(&self) -> Result<String, Failure> {
+        match &self.script {
+            None => Ok(quote::command_line(&self.argv)),
+            Some(script) if script == "-" => {
+                let mut bytes = Vec::new();
+                io::stdin()
+                    .lock()
+                    .read_to_end(&mut bytes)
+                    .map_err(|error| Failure::file(Path::new("<stdin>"), "read", &error))?;
+                script_text(bytes)
+            }
+            Some(script) => script_text(script.clone().into_encoded_bytes()),
+        }
+    }
+}
+
+/// A script as text: what no shell can be given is refused with its place.
+fn script_text(bytes: Vec<u8>) -> Result<String, Failure> {
+    if let Some(offset) = memchr::memchr(0, &bytes) {
+        let message = format!("the script has a NUL at byte {offset}, which no shell can take");
+        return Err(Failure::usage(message).hint("write it as `printf '\\0'` inside the script"));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let offset = error.utf8_error().valid_up_to();
+        Failure::usage(format!("the script is not UTF-8 at byte {offset}"))
+            .hint("write such bytes as `printf '\\377'` or `$'\\377'` inside the script")
+    })
+}
+
+/// `--env`; the last one wins, as with `env`.
+fn environment(pairs: &[(String, String)]) -> Result<BTreeMap<String, String>, Failure> {
+    for (name, _) in pairs {
+        let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        if !starts_well || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            let message = format!("--env: `{name}` is not a variable's name");
+            return Err(Failure::usage(message).hint("letters, digits and `_`, no digit first"));
+        }
+    }
+    Ok(pairs.iter().cloned().collect())
+}
+
+fn ask(place: &Place, wanted: &Wanted) -> Result<CommandResult, Failure> {
+    let mut inbox = Inbox::new();
+    inbox.hear_interrupts()?;
+    let mut tries = 1..=TRIES;
+    loop {
+        let last = tries.next().is_none_or(|number| number == TRIES);
+        let mut connection = place.connect_or_start()?;
+        match run_once(&mut connection, wanted, &mut inbox) {
+            Ok(result) => return Ok(result),
+            Err(Stopped::Interrupted) => {
+                return Err(Failure::new(Kind::Interrupted, "interrupted"));
+            }
+            Err(Stopped::Wire { error, begun: false }) if !last && starter::is_absence(&error) => {}
+            Err(Stopped::Wire { error: WireError::Lost, begun: true }) => {
+                let message = "lost the coordinator while the command ran";
+                let log = format!("its log is `{}`", place.log().display());
+                return Err(Failure::new(Kind::Coordinator, message).hint(log));
+            }
+            Err(Stopped::Wire { error, .. }) => return Err(error.into()),
+        }
+    }
+}
+
+/// Why there is no result.
+enum Stopped {
+    /// The person gave up waiting for it.
+    Interrupted,
+    /// The wire ended, or the coordinator refused. Once a command may have begun it is not to be
+    /// run a second time.
+    Wire { error: WireError, begun: bool },
+}
+
+/// Asks once. The first interrupt goes to the command, and its result says so; a second one leaves:
+/// the coordinator ends the command of a client that is gone.
+fn run_once(
+    connection: &mut Connection,
+    wanted: &Wanted,
+    inbox: &mut Inbox,
+) -> Result<CommandResult, Stopped> {
+    let not_begun = |error| Stopped::Wire { error, begun: false };
+    inbox.hear_wire(connection).map_err(not_begun)?;
+    let call = Call::Exec { exec: Box::new(wanted.clone()) };
+    let asked = connection.send(call).map_err(not_begun)?;
+    let mut interrupted = false;
+    loop {
+        match inbox.next(TICK) {
+            Event::Wire(Ok(Response::Reply { id, answer })) if id == asked => {
+                return match *answer {
+                    Answer::Ran { result } => Ok(*result),
+                    _ => Err(not_begun(WireError::Unexpected { call: "exec" })),
+                };
+            }
+            Event::Wire(Ok(Response::Refusal { id, failure })) if id == asked => {
+                return Err(not_begun(WireError::Refused(failure)));
+            }
+            Event::Wire(Ok(_)) | Event::Quiet => {}
+            Event::Wire(Err(_)) if interrupted => return Err(Stopped::Interrupted),
+            Event::Wire(Err(error)) => return Err(Stopped::Wire { error, begun: true }),
+            Event::Interrupt if interrupted => return Err(Stopped::Interrupted),
+            Event::Interrupt => {
+                interrupted = true;
+                if connection.send(Call::CancelExec { request: asked }).is_err() {
+                    return Err(Stopped::Interrupted);
+                }
+            }
+        }
+    }
+}
+
+/// One line for each thing that the two streams do not say.
+fn remarks(result: &CommandResult) -> String {
+    let mut text = String::new();
+    let mut remark = |line: String| {
+        text.push_str("callboard: ");
+        text.push_str(&line);
+        text.push('\n');
+    };
+    if let Some(truncated) = &result.truncated {
+        let parts = [&truncated.stdout, &truncated.stderr];
+        let omitted: u64 = parts.into_iter().flatten().map(|part| part.omitted_bytes).sum();
+        remark(format!("{omitted} bytes left out in the middle"));
+    }
+    for note in &result.notes {
+        if let Note::CaptureDegraded { message } = note {
+            remark(format!("the record of this command has gaps: {message}"));
+        }
+    }
+    if result.state == CommandState::AwaitingInput {
+        let prompt = result.awaiting.as_ref().map(|awaiting| awaiting.prompt.trim());
+        remark(format!("waits for input: {}", prompt.unwrap_or_default()));
+    }
+    if let Some(reason) = &result.reason {
+        remark(reason_words(reason));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::stand_in::StandIn;
+    use crate::control::{Failure as Refusal, FailureKind};
+
+    #[test]
+    fn scripts_that_no_shell_can_take_are_refused_with_their_place() {
+        let failure = script_text(b"echo a\0b".to_vec()).unwrap_err();
+        assert_eq!(failure.exit_code(), exit::USAGE);
+        assert!(failure.message.contains("NUL at byte 6"), "{}", failure.message);
+        let failure = script_text(b"echo \xff".to_vec()).unwrap_err();
+        assert!(failure.message.contains("not UTF-8 at byte 5"), "{}", failure.message);
+        assert_eq!(script_text("echo ü".into()).unwrap(), "echo ü");
+    }
+
+    #[test]
+    fn names_of_variables() {
+        let pair = |name: &str| [(name.to_owned(), "1".to_owned())];
+        for (name, taken) in [("A", true), ("_a1", true), ("1A", false), ("A-B", false)] {
+            assert_eq!(environment(&pair(name)).is_ok(), taken, "{name}");
+        }
+    }
+
+    fn wanted() -> Wanted {
+        Wanted {
+            text: "true".to_owned(),
+            cwd: "/".into(),
+            cwd_given: false,
+            env: BTreeMap::new(),
+            client_env: sources::client_env_passing(&[]),
+            timeout_ms: None,
+            class: None,
+            inputs: Vec::new(),
+            stop_on: Vec::new(),
+            merge: false,
+            session: None,
+        }
+    }
+
+    fn result(state: &str, reason: &str) -> CommandResult {
+        serde_json::from_str(&format!(
+            r#"{{"command_id": "c", "session_id": "s", "command": "true", "state": "{state}",
+            "reason": {reason}, "exit_code": null, "pipe_status": null, "stdout": "", "stderr": "",
+            "output": "", "order": "approximate", "truncated": null, "encoding": "UTF-8",
+            "cwd": "/", "started_at": null, "duration_ms": 1, "children": [], "notes": [],
+            "awaiting": null, "touched": [], "parsed": null}}"#
+        ))
+        .unwrap()
+    }
+
+    fn run(
+        interrupts: usize,
+        script: impl FnOnce(&mut StandIn) + Send + 'static,
+    ) -> Result<CommandResult, Stopped> {
+        let (folder, socket, thread) = StandIn::start(script);
+        let mut connection = Connection::open(&socket).unwrap();
+        let mut inbox = Inbox::new();
+        (0..interrupts).for_each(|_| inbox.interrupt());
+        let answer = run_once(&mut connection, &wanted(), &mut inbox);
+        drop(connection);
+        thread.join().unwrap();
+        drop(folder);
+        answer
+    }
+
+    #[test]
+    fn a_result_comes_back() {
+        let result = run(0, |stand_in| {
+            stand_in.welcome();
+            let (id, call) = stand_in.asked();
+            assert_eq!(call, Call::Exec { exec: Box::new(wanted()) });
+            let result = Box::new(result("completed", "null"));
+            stand_in.reply(id, Answer::Ran { result });
+        });
+        assert!(result.is_ok_and(|result| exit::of_command(&result) == 0));
+    }
+
+    #[test]
+    fn an_interrupt_goes_to_the_command() {
+        let result = run(1, |stand_in| {
+            stand_in.welcome();
+            let (exec, _) = stand_in.asked();
+            let (id, call) = stand_in.asked();
+            assert_eq!(call, Call::CancelExec { request: exec });
+            stand_in.reply(id, Answer::Cancelling);
+            let result = Box::new(result("failed", r#"{"kind": "interrupted"}"#));
+            stand_in.reply(exec, Answer::Ran { result });
+        });
+        assert!(result.is_ok_and(|result| exit::of_command(&result) == exit::INTERRUPTED));
+    }
+
+    #[test]
+    fn what_may_have_begun_is_not_run_again() {
+        let lost = run(0, |stand_in| {
+            stand_in.welcome();
+            stand_in.asked();
+        });
+        assert!(matches!(lost, Err(Stopped::Wire { error: WireError::Lost, begun: true })));
+        let ending = run(0, |stand_in| {
+            stand_in.welcome();
+            let (id, _) = stand_in.asked();
+            let (kind, message) = (FailureKind::ShuttingDown, "ending".to_owned());
+            stand_in.refuse(id, Refusal { kind, message, hint: None });
+        });
+        assert!(matches!(ending, Err(Stopped::Wire { begun: false, .. })));
+    }
+
+    #[test]
+    fn remarks_say_what_the_streams_do_not() {
+        assert_eq!(remarks(&result("completed", "null")), "");
+        assert_eq!(
+            remarks(&result("timeout", r#"{"kind": "total", "limit_ms": 1500}"#)),
+            "callboard: over its time limit of 1.5 s\n"
+        );
+    }
+}

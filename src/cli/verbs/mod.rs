@@ -1,0 +1,11 @@
+//! The verbs: a file each, with its arguments and one function.
+
+pub(super) mod exec;
+pub(super) mod explain_env;
+pub(super) mod init;
+pub(super) mod plan;
+pub(super) mod report;
+pub(super) mod run;
+pub(super) mod run_lines;
+pub(super) mod serve;
+pub(super) mod status;

@@ -1,0 +1,239 @@
+//! `callboard run`.
+
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+use super::run_lines::{Cancel, List};
+use crate::cli::client::WireError;
+use crate::cli::coordinator::{self, Place};
+use crate::cli::failure::{Failure, Kind};
+use crate::cli::follow::{Lost, submit_and_follow};
+use crate::cli::inbox::Inbox;
+use crate::cli::progress::Progress;
+use crate::cli::reports::Target;
+use crate::cli::sources::{self, PlanArgs};
+use crate::cli::{exit, output, starter, summary, waves};
+use crate::control::{Answer, Call, Submit};
+use crate::domain::event::RunOptions;
+use crate::domain::ids::RunId;
+use crate::domain::plan::Plan;
+use crate::domain::result::SCHEMA_VERSION;
+use crate::report::record::RunReport;
+use crate::report::summary::plain;
+
+/// How often a run is offered to another coordinator when one was just on its way out.
+const TRIES: usize = 5;
+
+/// Run a manifest.
+///
+/// Starts the workspace's coordinator if none runs, follows the run to its end and exits with its
+/// code: 0 all succeeded, 1 a task failed, 2 usage or configuration, 3 only the environment failed
+/// (or incomplete), 4 escalated and waiting, 5 internal, 130 interrupted. Ctrl-C ends the run,
+/// gracefully at first and at once when pressed again; nothing of it survives either way.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(in crate::cli) struct Run {
+    /// The manifest; `-` reads it from stdin
+    #[arg(required_unless_present = "resume")]
+    manifest: Option<PathBuf>,
+    #[command(flatten)]
+    sources: PlanArgs,
+    /// Run at most N tasks at a time [default: the lesser of the cores and the agents' capacities]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    jobs: Option<u32>,
+    /// End the run at the first failure
+    #[arg(long)]
+    fail_fast: bool,
+    /// Run only TASK (repeatable)
+    #[arg(long, value_name = "TASK", conflicts_with = "from")]
+    only: Vec<String>,
+    /// Run TASK and what comes after it
+    #[arg(long, value_name = "TASK")]
+    from: Option<String>,
+    /// Return once the run is accepted; it goes on without us
+    #[arg(long, conflicts_with_all = ["report", "fail_on_flaky"])]
+    detach: bool,
+    /// Write the report to PATH, as json, junit, markdown or html (repeatable)
+    #[arg(long, value_name = "FORMAT=PATH", value_parser = Target::parse)]
+    report: Vec<Target>,
+    /// Exit with 1 when a task succeeded only after a failure
+    #[arg(long)]
+    fail_on_flaky: bool,
+    /// Print the run's whole record as one JSON document, and nothing else
+    #[arg(long)]
+    json: bool,
+    /// Print only what failed
+    #[arg(long, short)]
+    quiet: bool,
+    /// Go on with a run that was interrupted or waits for a decision (not supported yet)
+    #[arg(long, value_name = "RUN", conflicts_with = "manifest")]
+    resume: Option<String>,
+    #[command(subcommand)]
+    verb: Option<RunVerb>,
+}
+
+#[derive(Debug, Subcommand)]
+enum RunVerb {
+    Ls(List),
+    Cancel(Cancel),
+}
+
+impl Run {
+    /// Whether JSON is wanted.
+    pub(in crate::cli) fn json(&self) -> bool {
+        match &self.verb {
+            None => self.json,
+            Some(RunVerb::Ls(list)) => list.json,
+            Some(RunVerb::Cancel(cancel)) => cancel.json,
+        }
+    }
+
+    /// Runs it, to the end or until it is accepted.
+    ///
+    /// # Errors
+    /// When it cannot be started, or its end is not known.
+    pub(in crate::cli) fn run(mut self) -> Result<u8, Failure> {
+        match self.verb.take() {
+            Some(RunVerb::Ls(list)) => return list.run(),
+            Some(RunVerb::Cancel(cancel)) => return cancel.run(),
+            None => {}
+        }
+        let Some(manifest) = self.manifest.as_deref().filter(|_| self.resume.is_none()) else {
+            return Err(Failure::unsupported("--resume"));
+        };
+        let plan = sources::load(manifest, &self.sources)?;
+        self.report.iter().try_for_each(Target::check)?;
+        let submit = self.submit(plan)?;
+        let name = submit.plan.workspace_id.as_ref().map(|id| id.as_str());
+        let place = coordinator::open(&submit.plan.root, name)?;
+        if self.detach {
+            return self.leave(&place, &submit);
+        }
+        let report = self.follow(&place, &submit)?;
+        self.finish(&report)
+    }
+
+    fn submit(&self, plan: Plan) -> Result<Submit, Failure> {
+        let selected = self.selected(&plan)?;
+        let options = RunOptions {
+            jobs: self.jobs.unwrap_or_else(|| default_jobs(&plan)),
+            fail_fast: self.fail_fast,
+            attended: io::stdin().is_terminal() && io::stderr().is_terminal(),
+            seed: rand::random(),
+        };
+        let env = sources::client_env(&plan);
+        Ok(Submit { plan, selected, options, env, detach: self.detach })
+    }
+
+    /// The tasks of `--only` or `--from`, in the plan's order.
+    fn selected(&self, plan: &Plan) -> Result<Option<Vec<usize>>, Failure> {
+        if let Some(from) = &self.from {
+            return Ok(Some(waves::downstream(plan, task_named(plan, "--from", from)?)));
+        }
+        if self.only.is_empty() {
+            return Ok(None);
+        }
+        let named = self.only.iter().map(|name| task_named(plan, "--only", name));
+        let mut selected = named.collect::<Result<Vec<_>, _>>()?;
+        selected.sort_unstable();
+        selected.dedup();
+        Ok(Some(selected))
+    }
+
+    fn leave(&self, place: &Place, submit: &Submit) -> Result<u8, Failure> {
+        #[derive(Serialize)]
+        struct Document<'a> {
+            schema_version: u32,
+            run_id: &'a RunId,
+        }
+        let mut tries = 1..=TRIES;
+        let run_id = loop {
+            let last = tries.next().is_none_or(|number| number == TRIES);
+            let submit = Box::new(submit.clone());
+            match place.connect_or_start()?.ask(Call::Submit { submit }) {
+                Ok(Answer::Submitted { run }) => break run,
+                Ok(_) => return Err(WireError::Unexpected { call: "submit" }.into()),
+                Err(error) if !last && starter::is_absence(&error) => {}
+                Err(error) => return Err(error.into()),
+            }
+        };
+        if self.json {
+            output::print_json(&Document { schema_version: SCHEMA_VERSION, run_id: &run_id })?;
+        } else {
+            output::print(format!("run {run_id}: callboard report {run_id} shows how it goes\n"))?;
+        }
+        Ok(exit::SUCCEEDED)
+    }
+
+    fn follow(&self, place: &Place, submit: &Submit) -> Result<Box<RunReport>, Failure> {
+        let mut inbox = Inbox::new();
+        inbox.hear_interrupts()?;
+        let mut progress = Progress::choose(self.json || self.quiet);
+        for _ in 0..TRIES {
+            let mut connection = place.connect_or_start()?;
+            let followed =
+                submit_and_follow(&mut connection, submit.clone(), &mut progress, &mut inbox);
+            progress.finish();
+            match followed {
+                Ok(report) => return Ok(report),
+                Err(Lost::Retry) => {}
+                Err(Lost::Failed(failure)) => {
+                    let log = format!("the coordinator's log is `{}`", place.log().display());
+                    let hint = failure.hint.clone().map(|hint| format!("{hint}; {log}"));
+                    return Err(Failure { hint, ..failure });
+                }
+            }
+        }
+        Err(Failure::new(Kind::Coordinator, "one coordinator after the other ended at once")
+            .hint(format!("its log is `{}`", place.log().display())))
+    }
+
+    /// Writes the reports and says how it went. A report that cannot be written counts as a
+    /// failure of the environment, and hides nothing worse.
+    fn finish(&self, report: &RunReport) -> Result<u8, Failure> {
+        let mut code = report.exit_code.unwrap_or(exit::INTERNAL);
+        if self.fail_on_flaky && report.tasks.iter().any(summary::is_flaky) {
+            code = exit::combine(code, exit::FAILED);
+        }
+        for target in &self.report {
+            if let Err(failure) = target.write(report) {
+                code = exit::combine(code, failure.exit_code());
+                output::note(format!("error: {}\n", failure.message));
+            }
+        }
+        if self.json {
+            output::print_json(report)?;
+        } else if !self.quiet {
+            output::print(summary::for_stdout(report))?;
+        } else if code != exit::SUCCEEDED {
+            output::note(plain(report));
+        }
+        Ok(code)
+    }
+}
+
+/// The lesser of the cores and what the agents take together.
+pub(super) fn default_jobs(plan: &Plan) -> u32 {
+    let capacity = plan.agents.iter().fold(0_u32, |sum, agent| sum.saturating_add(agent.capacity));
+    sources::cores().min(capacity).max(1)
+}
+
+fn task_named(plan: &Plan, flag: &str, name: &str) -> Result<usize, Failure> {
+    if let Some(index) = plan.tasks.iter().position(|task| task.id.as_str() == name) {
+        return Ok(index);
+    }
+    let near = plan
+        .tasks
+        .iter()
+        .map(|task| (strsim::jaro_winkler(task.id.as_str(), name), task.id.as_str()))
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    let failure = Failure::usage(format!("{flag}: the manifest has no task `{name}`"));
+    Err(match near {
+        Some((_, near)) => failure.hint(format!("did you mean `{near}`?")),
+        None => failure.hint("`callboard plan` lists the tasks"),
+    })
+}

@@ -7,9 +7,12 @@
 # The loop stands in PROMPT_COMMAND and not in a function: `declare` in a command has to make a
 # global variable. An interrupt drops bash to its top level, and so to the next PROMPT_COMMAND,
 # which reports the command that was open.
-\builtin exec 204<&-
+# Not by way of `builtin`, which would open it again.
+exec 204<&-
 \builtin set +o history +H
 \builtin unset HISTFILE
+# As at a prompt: an `exec` that fails leaves the shell.
+\builtin shopt -s execfail
 PS1= PS2= PS0=
 __cb_o= __cb_s=0 __cb_p=() __cb_a=()
 __cb_k() { \builtin return "$1"; }
@@ -30,6 +33,7 @@ __cb_n() {
     \builtin set -- cd
   done
 }
+# The last line is for a command that is a `break`.
 __cb_l='while { __cb_n "$?"; } >&203 2>&203; do
 if { __cb_k "$__cb_s"; } >&203 2>&203; then
 \builtin eval "${__cb_a[3]}" 2>&"${__cb_a[2]}" 200<&- 201>&- 202>&- 203>&- 205<&- 206>&-

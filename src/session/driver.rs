@@ -19,8 +19,6 @@ pub(super) mod descriptor {
     pub(in crate::session) const COMMAND: i32 = 205;
     /// The first terminal.
     pub(in crate::session) const MAIN: i32 = 206;
-    /// The last of them.
-    pub(in crate::session) const LAST: i32 = MAIN;
 }
 
 /// After the text: the statuses are caught before anything else can change them.

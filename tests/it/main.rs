@@ -13,3 +13,4 @@ mod floor_plan;
 mod house;
 mod package;
 mod rust_source;
+mod session;

@@ -144,6 +144,8 @@ impl Session {
         self.read_terminals(now_ms);
         let Some(active) = &mut self.active else { return };
         let spec = active.command.spec();
+        // Before the shell has the text: from then on its processes are the command's.
+        self.tree.begin();
         let missing = spec.cwd.as_ref().filter(|cwd| !cwd.is_dir());
         let given = match missing {
             Some(cwd) => Err(format!("no folder {}", cwd.display())),
@@ -156,7 +158,6 @@ impl Session {
             self.feed(Event::StartFailed { message }, now_ms);
             return;
         }
-        self.tree.begin();
         self.begun += 1;
         self.capture.clear_tail();
         active.number = self.begun;

@@ -53,12 +53,19 @@ impl Process {
         process(self.pid).is_some_and(|now| now.start == self.start && now.state != b'Z')
     }
 
+    /// True when it has let go of its memory: it is about to be a corpse.
+    pub(super) fn is_exiting(&self) -> bool {
+        let program = fs::read_link(format!("/proc/{}/exe", self.pid));
+        program.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+    }
+
     /// Its command line, shortened; its name where it has none.
     pub(in crate::session) fn command(&self) -> String {
         let line = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
         let line = line.trim_end();
-        if line.is_empty() {
+        // A part of the shell itself that has not become another program, or never will.
+        if line.is_empty() || line.contains(" --rcfile /proc/self/fd/204 ") {
             return self.name.clone();
         }
         line.chars().take(COMMAND_CHARS_MAX).collect()

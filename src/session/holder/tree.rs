@@ -55,7 +55,8 @@ impl Tree {
 
     /// The command has ended: what is left of it, and what was ended with it.
     pub(super) fn end(&mut self, tree_ended: bool) -> Vec<Child> {
-        let left = self.born();
+        let mut left = self.born();
+        left.retain(|process| !process.is_exiting());
         let mut children: Vec<Child> = Vec::new();
         for process in &left {
             let command = process.command();
@@ -83,7 +84,8 @@ impl Tree {
     /// Notes processes as ended with the command.
     pub(super) fn note_ended(&mut self, processes: &[Process]) {
         for process in processes {
-            self.ended.entry((process.pid, process.start)).or_insert_with(|| process.command());
+            // Again each time: it may have become another program since.
+            self.ended.insert((process.pid, process.start), process.command());
         }
     }
 

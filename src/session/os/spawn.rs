@@ -149,8 +149,17 @@ unsafe fn reset_signals() {
     // SAFETY: the dispositions are set to the default, which runs no code of ours; the set is
     // initialised before it is used.
     unsafe {
+        // The system call itself: the library will not touch two of the 64, and they are inherited
+        // like any other. All zeros: the default, no flags, no mask.
+        let default = [0_u64; 4];
         for number in 1..=64 {
-            libc::signal(number, libc::SIG_DFL);
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                number,
+                default.as_ptr(),
+                std::ptr::null_mut::<u64>(),
+                8,
+            );
         }
         let mut none = std::mem::zeroed::<libc::sigset_t>();
         libc::sigemptyset(&raw mut none);

@@ -1,0 +1,184 @@
+//! Commands that end their shell, or are ended from outside.
+
+use callboard::domain::outcome::{CommandState, Reason};
+use callboard::domain::result::Note;
+use callboard::domain::session::Limit;
+use callboard::session::wire::{Ask, FactBody};
+use rustix::process::{Pid, Signal};
+
+use super::house::{command, eventually, lives, open, with};
+
+#[test]
+fn the_end_of_the_shell_is_the_end_of_the_command() {
+    let exit = |code| Some(Reason::Exit { code });
+    let signal = |name: &str| Some(Reason::Signal { signal: name.to_owned(), inferred: false });
+    for (text, code, reason) in [
+        ("exit 42 || true; echo not-reached", 42, exit(42)),
+        ("exit", 0, None),
+        ("echo x; exit 0", 0, None),
+        ("exec true", 0, None),
+        ("exec sh -c 'exit 9'", 9, exit(9)),
+        ("set -e; false; echo no", 1, exit(1)),
+        ("kill -9 $$", 137, signal("KILL")),
+        ("exec sh -c 'kill -TERM $$'", 143, signal("TERM")),
+        ("sleep 300 & exit 1", 1, exit(1)),
+        ("exec /nonexistent/program", 127, None),
+    ] {
+        with(async {
+            let mut session = open().await;
+            let id = session.begin(command("", text)).await;
+            let queued = session.begin(command("", "echo next")).await;
+            let ended = session.end_of(&id).await;
+            if text.contains("nonexistent") {
+                // An interactive bash survives an exec that fails.
+                assert_eq!(ended.end.exit_code, Some(127), "{ended:?}");
+                assert_eq!(session.end_of(&queued).await.stdout, "next\n");
+                assert_eq!(session.close().await, 0);
+                return;
+            }
+            assert_eq!(ended.end.exit_code, Some(code), "{text}: {ended:?}");
+            assert_eq!(ended.end.reason, reason, "{text}");
+            assert!(ended.end.notes.contains(&Note::SessionEnded), "{text}: {ended:?}");
+            assert!(ended.end.duration_ms < 1_000, "{text}: {ended:?}");
+            if text.contains("sleep") {
+                let child = ended.end.children.first().unwrap();
+                assert!(
+                    child.ended
+                        && ["sleep 300", "bash"].contains(&&*child.command)
+                        && !lives(child.pid)
+                );
+            }
+            let refused = session.end_of(&queued).await.end;
+            assert_eq!(refused.reason, Some(Reason::SessionClosed), "{text}");
+            session.until(|fact| matches!(fact, FactBody::Closed { .. }).then_some(())).await;
+            assert_eq!(session.fact().await, None);
+            let holder = session.holder;
+            eventually("the holder ends", || !lives(holder)).await;
+        });
+    }
+}
+
+#[test]
+fn a_program_in_the_shells_place_that_asks_has_replaced_it() {
+    with(async {
+        let mut session = open().await;
+        let ended = session.run("exec dash").await;
+        assert_eq!(ended.end.reason, Some(Reason::ShellReplaced), "{ended:?}");
+        assert!(ended.end.notes.contains(&Note::SessionEnded) && ended.end.duration_ms < 1_500);
+        session.until(|fact| matches!(fact, FactBody::Closed { .. }).then_some(())).await;
+    });
+}
+
+#[test]
+fn a_signal_below_the_shell_is_inferred() {
+    with(async {
+        let mut session = open().await;
+        for (text, code, name) in [
+            ("bash -c 'kill -SEGV $$'", 139, "SEGV"),
+            ("sh -c 'kill -9 $$'", 137, "KILL"),
+            ("(exit 143)", 143, "TERM"),
+        ] {
+            let ended = session.run(text).await;
+            let reason = Reason::Signal { signal: name.to_owned(), inferred: true };
+            assert_eq!(
+                (ended.end.exit_code, ended.end.reason),
+                (Some(code), Some(reason)),
+                "{text}"
+            );
+        }
+        assert_eq!(session.close().await, 0);
+    });
+}
+
+#[test]
+fn an_interrupt_leaves_a_usable_session() {
+    with(async {
+        let mut session = open().await;
+        for text in [
+            "sleep 300",
+            "sleep 300 | cat",
+            "declare v=3; sleep 300",
+            "while :; do :; done",
+            "while :; do sleep 1; done",
+            "f() { for i in 1 2 3; do sleep 100; done; }; f",
+            "x=$(sleep 300)",
+            "sleep 300 & wait",
+            "unset PROMPT_COMMAND; sleep 300",
+            "trap 'echo trapped' DEBUG; sleep 300; trap - DEBUG",
+            "trap - DEBUG; read -r line",
+            "set -m; (trap '' INT; sleep 300) & (sleep 300; echo no)",
+        ] {
+            let id = session.begin(command("", text)).await;
+            session.until(|fact| matches!(fact, FactBody::Started { .. }).then_some(())).await;
+            tokio::time::sleep(std::time::Duration::from_millis(40)).await;
+            session
+                .link
+                .send(&Ask::End { command: id.clone(), reason: Reason::Interrupted })
+                .await
+                .unwrap();
+            let ended = session.end_of(&id).await;
+            assert_eq!(ended.end.state, CommandState::Failed, "{text}");
+            assert_eq!(ended.end.reason, Some(Reason::Interrupted), "{text}");
+            assert_eq!(ended.end.exit_code, Some(130), "{text}");
+            assert!(ended.end.duration_ms < 1_500, "{text}: {ended:?}");
+            for child in &ended.end.children {
+                assert!(child.ended && !lives(child.pid), "{text}: {ended:?}");
+            }
+            let next = session.run("trap - DEBUG; echo ${v-}next").await;
+            assert!(next.stdout.ends_with("next\n"), "{text}: {next:?}");
+        }
+        assert_eq!(session.run("echo $v").await.stdout, "3\n");
+        assert_eq!(session.close().await, 0);
+    });
+}
+
+#[test]
+fn a_queued_command_is_dropped() {
+    with(async {
+        let mut session = open().await;
+        let running = session.begin(command("", "sleep 300")).await;
+        let queued = session.begin(command("", "echo no")).await;
+        session
+            .link
+            .send(&Ask::End { command: queued.clone(), reason: Reason::Interrupted })
+            .await
+            .unwrap();
+        let dropped = session.end_of(&queued).await.end;
+        assert_eq!((dropped.reason, dropped.started_at), (Some(Reason::Interrupted), None));
+        session.link.send(&Ask::Close).await.unwrap();
+        let closed = session.end_of(&running).await.end;
+        assert_eq!(closed.reason, Some(Reason::SessionClosed));
+        session.until(|fact| matches!(fact, FactBody::Closed { .. }).then_some(())).await;
+    });
+}
+
+#[test]
+fn an_idle_shell_that_dies_closes_its_session() {
+    with(async {
+        let mut session = open().await;
+        let shell = Pid::from_raw(session.shell).unwrap();
+        rustix::process::kill_process(shell, Signal::KILL).unwrap();
+        session.until(|fact| matches!(fact, FactBody::Closed { .. }).then_some(())).await;
+        assert_eq!(session.fact().await, None);
+    });
+}
+
+#[test]
+fn without_a_coordinator_nothing_is_left() {
+    with(async {
+        let mut session = open().await;
+        let started =
+            session.run("setsid sleep 300 & (trap '' TERM; exec sleep 300) & echo $!").await;
+        let mut endless = command("", "sleep 300");
+        endless.limit = Limit::Unlimited;
+        session.begin(endless).await;
+        let (holder, shell) = (session.holder, session.shell);
+        let children: Vec<i32> = started.end.children.iter().map(|child| child.pid).collect();
+        assert_eq!(children.len(), 2, "{started:?}");
+        drop(session);
+        eventually("the tree is gone", || {
+            !lives(holder) && !lives(shell) && !children.iter().any(|&child| lives(child))
+        })
+        .await;
+    });
+}

@@ -67,6 +67,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_signal_is_heard_instead_of_obeyed() {
+        if is_in(ignored_signals(), 1) {
+            return;
+        }
+        let (sender, heard) = std::sync::mpsc::channel();
+        watch(move || sender.send(()).unwrap()).unwrap();
+        for _ in 0..2 {
+            let own = rustix::process::getpid();
+            rustix::process::kill_process(own, rustix::process::Signal::HUP).unwrap();
+            heard.recv_timeout(std::time::Duration::from_secs(10)).unwrap();
+        }
+    }
+
+    #[test]
     fn masks_are_read_as_the_kernel_writes_them() {
         let mask = mask_in("Name:\tx\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\n");
         assert!(is_in(mask, 1), "SIGHUP");

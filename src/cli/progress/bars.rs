@@ -1,6 +1,6 @@
 //! Progress on a terminal: what runs where and for how long, below it how far the run is.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -13,6 +13,9 @@ use crate::report::words::{span, state_words};
 
 /// How many running tasks are listed; a last line counts the rest.
 const ROWS_MAX: usize = 10;
+
+/// News that come thick and fast are drawn no more often than this.
+const DRAWN_EVERY: Duration = Duration::from_millis(100);
 
 /// The states that are counted on the last line, in this order.
 const COUNTED: [TaskState; 8] = [
@@ -34,6 +37,7 @@ pub(in crate::cli) struct Bars {
     tally: Tally,
     /// The coordinator's clock at the moment of the second one.
     clock: (Timestamp, Instant),
+    drawn: Instant,
 }
 
 impl Bars {
@@ -42,7 +46,7 @@ impl Bars {
         let whole = screen.add(ProgressBar::new(0));
         whole.set_style(style("{bar:24} {pos}/{len} {wide_msg} {elapsed_precise}"));
         let clock = (Timestamp::default(), Instant::now());
-        Self { screen, whole, rows: Vec::new(), tally: Tally::default(), clock }
+        Self { screen, whole, rows: Vec::new(), tally: Tally::default(), clock, drawn: clock.1 }
     }
 
     pub(super) fn begin(&mut self, report: &RunReport) {
@@ -69,6 +73,9 @@ impl Bars {
             }
             _ => {}
         }
+        if self.drawn.elapsed() > DRAWN_EVERY {
+            self.tick();
+        }
     }
 
     /// A line that stays, above the bars.
@@ -78,6 +85,7 @@ impl Bars {
     }
 
     pub(super) fn tick(&mut self) {
+        self.drawn = Instant::now();
         let lines = self.lines();
         while self.rows.len() > lines.len() {
             if let Some(row) = self.rows.pop() {

@@ -57,7 +57,7 @@ fn write(example: &Example, folder: &Path) -> Result<(), Failure> {
     if !there.is_empty() {
         let (verb, words) = (if there.len() == 1 { "exists" } else { "exist" }, there.join(", "));
         return Err(Failure::usage(format!("{words} {verb} already; nothing was written"))
-            .hint("move it away, or use an empty folder"));
+            .hint("use an empty folder, or move what is there away"));
     }
     for file in example.files {
         let path = folder.join(file.path);

@@ -19,7 +19,8 @@ pub(in crate::cli) struct Report {
     /// The run
     #[arg(value_name = "RUN")]
     id: String,
-    /// The workspace's root [default: the workspace around here]
+    /// The workspace's root [default: the workspace around here, or else your
+    /// private one]
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
     /// Print the run's whole record as one JSON document

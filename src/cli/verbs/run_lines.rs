@@ -18,7 +18,8 @@ use crate::report::words::state_words;
 /// List the workspace's runs, newest first
 #[derive(Debug, Args)]
 pub(in crate::cli) struct List {
-    /// The workspace's root [default: the workspace around here]
+    /// The workspace's root [default: the workspace around here, or else your
+    /// private one]
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
     /// Print one JSON document
@@ -37,7 +38,8 @@ pub(in crate::cli) struct Cancel {
     /// Straight to KILL, without a grace
     #[arg(long)]
     now: bool,
-    /// The workspace's root [default: the workspace around here]
+    /// The workspace's root [default: the workspace around here, or else your
+    /// private one]
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
     /// Print one JSON document

@@ -23,7 +23,8 @@ const RUNS_MAX: usize = 10;
 /// Works with no coordinator running, too: the runs then come from the workspace's state folder.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Status {
-    /// The workspace's root [default: the workspace around here]
+    /// The workspace's root [default: the workspace around here, or else your
+    /// private one]
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
     /// Print one JSON document

@@ -41,7 +41,7 @@ pub(in crate::cli) struct Exec {
     /// A program and its arguments, taken as they are
     #[arg(last = true, value_name = "ARGV")]
     argv: Vec<OsString>,
-    /// Use the session NAME, and keep it (not supported yet)
+    /// Use the session NAME, made if need be, and keep it for the next command
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
     /// Run in DIR [default: here]
@@ -95,9 +95,6 @@ impl Exec {
     /// # Errors
     /// When it cannot be run at all.
     pub(in crate::cli) fn run(self) -> Result<u8, Failure> {
-        if self.session.is_some() {
-            return Err(Failure::unsupported("--session"));
-        }
         let wanted = self.wanted()?;
         let place = coordinator::for_command(&wanted.cwd)?;
         let result = ask(&place, &wanted)?;
@@ -132,7 +129,7 @@ impl Exec {
             inputs: self.input.clone(),
             stop_on: self.stop_on.clone(),
             merge: self.merge,
-            session: None,
+            session: self.session.clone(),
         })
     }
 

@@ -126,9 +126,9 @@ pub fn span(ms: u64) -> String {
         0..1000 => format!("{ms} ms"),
         1000..60_000 if ms % 1000 < 100 => format!("{seconds} s"),
         1000..60_000 => format!("{seconds}.{} s", ms % 1000 / 100),
-        60_000..3_600_000 if seconds % 60 == 0 => format!("{} min", seconds / 60),
+        60_000..3_600_000 if seconds.is_multiple_of(60) => format!("{} min", seconds / 60),
         60_000..3_600_000 => format!("{} min {} s", seconds / 60, seconds % 60),
-        _ if seconds / 60 % 60 == 0 => format!("{} h", seconds / 3600),
+        _ if (seconds / 60).is_multiple_of(60) => format!("{} h", seconds / 3600),
         _ => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
     }
 }

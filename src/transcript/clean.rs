@@ -147,7 +147,7 @@ impl Page {
             (0, b'8') => self.restore(),
             (0, b'D') => self.index(),
             (0, b'E') => self.line_feed(),
-            (0, b'M') => self.up(1),
+            (0, b'M') => self.reverse_index(),
             (0, b'c') => self.reset(),
             (b'(', set) => self.line_drawing = set == b'0',
             _ => {}
@@ -174,6 +174,7 @@ impl Page {
             (0, b'd') => {
                 self.fill();
                 self.move_row(count - 1);
+                self.unhang();
             }
             (0, b'I') => (0..count.min(self.cols)).for_each(|_| self.tab()),
             (0, b'Z') => self.tab_back(count),
@@ -187,6 +188,21 @@ impl Page {
             (0, b'u') => self.restore(),
             (0, b'h' | b'l') if csi.all().contains(&4) => self.inserting = last == b'h',
             _ => {}
+        }
+    }
+
+    /// Up one row; the screen scrolls at its top. Above the first row of a screen that is not full
+    /// lies what came before this text.
+    fn reverse_index(&mut self) {
+        self.fill();
+        let (top, bottom) = self.region.unwrap_or((0, self.rows - 1));
+        if self.row == top && (self.region.is_some() || self.window.len() == self.rows) {
+            self.window.insert(top, Row::default());
+            if self.window.len() > bottom + 1 {
+                self.window.remove(bottom + 1);
+            }
+        } else {
+            self.up(1);
         }
     }
 
@@ -220,6 +236,9 @@ impl Page {
             return;
         }
         self.region = (top > 0 || end < self.rows).then_some((top, end - 1));
+        // With rows that stay where they are, each has to be there.
+        self.fill();
+        self.window.resize_with(self.rows, Row::cleared);
         self.move_to(0, 0);
     }
 
@@ -228,8 +247,8 @@ impl Page {
         match what {
             0 => {
                 self.erase_line(0);
-                if !self.window.is_empty() {
-                    self.window.truncate(self.row + 1);
+                if let Some(below) = self.window.get_mut(self.row + 1..) {
+                    below.fill(Row::cleared());
                 }
             }
             1 => {
@@ -245,6 +264,10 @@ impl Page {
                 if self.region.is_none() {
                     self.window.truncate(1);
                     self.row = 0;
+                    if !self.text.is_empty() && !self.text.ends_with('\n') {
+                        self.text.push('\n');
+                    }
+                    self.floor = self.text.len();
                 }
             }
             _ => {}
@@ -268,12 +291,14 @@ impl Page {
 
     fn shift_cells(&mut self, count: usize, how: u8) {
         self.lift();
-        let limit = self.cols;
+        self.returned = None;
+        self.unhang();
+        let (col, cols) = (self.col, self.cols);
         let row = &mut self.window[self.row];
         match how {
-            b'@' => row.insert(self.col, count, limit),
-            b'P' => row.delete(self.col, count),
-            _ => row.erase(self.col, self.col.saturating_add(count)),
+            b'@' => row.insert(col, count, cols),
+            b'P' => row.delete(col, count),
+            _ => row.erase(col, col.saturating_add(count)),
         }
     }
 
@@ -282,6 +307,10 @@ impl Page {
         let bottom = self.region.map_or(self.rows - 1, |(_, bottom)| bottom);
         if self.row > bottom {
             return;
+        }
+        // What the row above went on in is elsewhere now.
+        if let Some(above) = self.row.checked_sub(1) {
+            self.window[above].wrapped = false;
         }
         for _ in 0..count.min(bottom + 1 - self.row) {
             if insert {

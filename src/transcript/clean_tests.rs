@@ -97,6 +97,7 @@ fn the_screen_is_cleared() {
     check(&[
         ("old\r\nlines\r\n\x1b[H\x1b[2J\x1b[3Jnew\r\n", "new\n"),
         ("old\x1b[2J\x1b[Hnew", "new"),
+        ("1\n2\n3\n4\n5\n6\n7\x1b[2J\x1b[Hnew\nx\x1b[H\x1b[KNEW\n", "1\n2\nNEW\nx"),
         ("1\n2\n3\n4\n5\n6\n7\n\x1b[H\x1b[Jnew", "1\n2\n3\nnew"),
         ("frame 1\nx\n\x1b[Hframe 2\x1b[K\ny\x1b[K\n", "frame 2\ny\n"),
         ("a\nb\n\x1bcnew", "new"),
@@ -188,5 +189,63 @@ proptest! {
         let twice = clean(&once, Size::default());
         prop_assert_eq!(&twice.text, &once);
         prop_assert!(!twice.full_screen);
+    }
+}
+
+/// Output whose outcome this room and a full emulator have to agree on. Left out is where they
+/// differ on purpose: a cleared screen, a row that grows where wrapping is off, and erasing from
+/// behind the last column, which costs a terminal the row's last character.
+fn drawing() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        4 => "[a-z]{1,14}",
+        2 => Just("\r\n".to_owned()),
+        1 => Just("\r".to_owned()),
+        1 => Just("\x08".to_owned()),
+        1 => Just("\x1b[C\t".to_owned()),
+        1 => Just("\r你好".to_owned()),
+        4 => "\x1b\\[[1-6]?[ABCDEFGd]",
+        1 => "\x1b\\[[1-4];[1-9]H",
+        2 => "\x1b\\[C\x1b\\[[01]?[JK]",
+        1 => "\x1b\\[2K",
+        2 => "\x1b\\[C\x1b\\[[1-4]?[PX@]|[a-z]\x1b\\[[1-4]?b",
+        1 => "\r\n\x1b\\[[1-4]?[LM]\r",
+        1 => "\x1b[78E]|\x1b\\[C\x1bD|\r\n\x1bM",
+        1 => "\x1b\\[([12];4)?r",
+    ];
+    prop::collection::vec(piece, 0..24).prop_map(|pieces| {
+        let text = pieces.concat();
+        // Nothing is restored that was not saved.
+        let saved = text.find("\x1b7").unwrap_or(usize::MAX);
+        match text.find("\x1b8") {
+            Some(restored) if restored < saved => format!("\x1b7{text}"),
+            _ => text,
+        }
+    })
+}
+
+fn trimmed(rows: impl Iterator<Item = String>) -> Vec<String> {
+    let mut rows: Vec<_> = rows.map(|row| row.trim_end().to_owned()).collect();
+    while rows.last().is_some_and(String::is_empty) {
+        rows.pop();
+    }
+    rows
+}
+
+/// The rows that a text fills on a screen of this size when it is simply printed.
+fn rows_of(text: &str, size: Size) -> Vec<String> {
+    let mut terminal =
+        avt::Terminal::with_scrollback(size.cols.into(), size.rows.into(), None).unwrap();
+    terminal.feed(text);
+    trimmed(terminal.screen().all_lines().map(avt::Line::text))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn a_full_emulator_agrees(text in drawing()) {
+        let size = Size { cols: 12, rows: 4 };
+        let cleaned = clean(&text, size).text.replace('\n', "\r\n");
+        prop_assert_eq!(rows_of(&cleaned, size), rows_of(&text, size), "{:?}", cleaned);
     }
 }

@@ -21,6 +21,8 @@ const UNWRAPPED_COLS: usize = 4096;
 pub(crate) struct Page {
     pub(super) text: String,
     pub(super) window: Vec<Row>,
+    /// Text up to here is above the screen for good: the screen was cleared since.
+    pub(super) floor: usize,
     pub(super) row: usize,
     pub(super) col: usize,
     /// The column before the latest CR, until something else moves the cursor.
@@ -41,6 +43,7 @@ impl Page {
         Self {
             text: String::new(),
             window: Vec::new(),
+            floor: 0,
             row: 0,
             col: 0,
             returned: None,
@@ -74,7 +77,8 @@ impl Page {
         if !self.window.is_empty() {
             // Of empty rows at the end one is kept: the line end of the last row that is not.
             let used = self.window.iter().rposition(|row| !row.is_blank()).map_or(0, |at| at + 1);
-            self.window.truncate((used + 1).max(self.row + 1));
+            let line_end = usize::from(self.window.get(used).is_some_and(|row| !row.cleared));
+            self.window.truncate((used + line_end).max(self.row + 1));
             self.leave_row();
             self.settle();
         }
@@ -174,7 +178,7 @@ impl Page {
         }
         self.lift();
         self.returned = None;
-        let stop = next_tab(self.col).min(self.cols);
+        let stop = next_tab(self.col).min(self.cols - 1);
         let row = &mut self.window[self.row];
         if self.col == row.len() && self.col < stop {
             row.put(self.col, '\t', stop - self.col);
@@ -200,7 +204,8 @@ impl Page {
     /// To the left.
     pub(crate) fn left(&mut self, count: usize) {
         self.lift();
-        self.move_col(self.col.min(self.cols).saturating_sub(count));
+        self.unhang();
+        self.move_col(self.col.saturating_sub(count));
     }
 
     /// To the right.
@@ -209,27 +214,39 @@ impl Page {
         self.move_col(self.col.saturating_add(count));
     }
 
-    /// Up, at most to the top of the screen.
+    /// Up, at most to the top of the screen or of the region that scrolls.
     pub(crate) fn up(&mut self, count: usize) {
         self.lift();
         self.returned = None;
         while self.row < count && self.pull() {}
-        self.row = self.row.saturating_sub(count);
+        let top = self.region.map(|(top, _)| top).filter(|top| *top <= self.row).unwrap_or(0);
+        self.row = self.row.saturating_sub(count).max(top);
+        self.unhang();
     }
 
-    /// Down, at most to the bottom of the screen.
+    /// Down, at most to the bottom of the screen or of the region that scrolls.
     pub(crate) fn down(&mut self, count: usize) {
         self.lift();
         self.returned = None;
         if self.row + count >= self.window.len() {
             self.fill();
         }
-        self.move_row(self.row.saturating_add(count));
+        let bottom = self.region.map(|(_, bottom)| bottom).filter(|bottom| self.row <= *bottom);
+        self.move_row(self.row.saturating_add(count).min(bottom.unwrap_or(self.rows - 1)));
+        self.unhang();
+    }
+
+    /// A cursor that hangs behind the last column, waiting to wrap, is back on it once it moves.
+    pub(super) fn unhang(&mut self) {
+        if !self.no_wrap {
+            self.col = self.col.min(self.cols - 1);
+        }
     }
 
     /// Down one row; the screen scrolls at its bottom.
     pub(crate) fn index(&mut self) {
         self.lift();
+        self.unhang();
         self.down_scrolling();
     }
 
@@ -256,10 +273,12 @@ impl Page {
         }
         self.move_row(bottom);
         let gone = self.window.remove(top);
-        if top == 0 {
-            self.commit(&gone);
-        }
         self.window.insert(bottom, Row::default());
+        if top == 0 {
+            let below = std::mem::take(&mut self.window[0]);
+            self.commit(&gone, Some(&below));
+            self.window[0] = below;
+        }
     }
 
     /// The cursor leaves a row for good.
@@ -271,19 +290,32 @@ impl Page {
         }
     }
 
-    fn commit(&mut self, row: &Row) {
-        row.write_to(&mut self.text);
-        if !row.wrapped {
+    /// Appends a row to the text, and a line end unless it goes on in the row below it. A row that
+    /// was cut short or whose other part is gone does not, whatever it did once.
+    fn commit(&mut self, row: &Row, below: Option<&Row>) {
+        self.write(row);
+        let is_full = row.len() + 1 >= self.cols;
+        if !(row.wrapped && is_full && below.is_some_and(|below| below.len() > 0)) {
             self.text.push('\n');
         }
+    }
+
+    fn write(&mut self, row: &Row) {
+        // The line above went on in this row, which has been emptied since.
+        if row.len() == 0 && self.text.len() > self.floor && !self.text.ends_with('\n') {
+            self.text.push('\n');
+        }
+        row.write_to(&mut self.text);
     }
 
     /// Puts the window back. The cursor is then at the end of the text.
     fn settle(&mut self) {
         let window = std::mem::take(&mut self.window);
-        if let [above @ .., last] = window.as_slice() {
-            above.iter().for_each(|row| self.commit(row));
-            last.write_to(&mut self.text);
+        for pair in window.windows(2) {
+            self.commit(&pair[0], pair.get(1));
+        }
+        if let Some(last) = window.last() {
+            self.write(last);
         }
         self.row = 0;
         self.col = 0;
@@ -304,7 +336,7 @@ impl Page {
 
     /// Takes the line above the window into it; false when the screen has no more.
     fn pull(&mut self) -> bool {
-        if self.window.len() >= self.rows || self.text.is_empty() {
+        if self.window.len() >= self.rows || self.text.len() <= self.floor {
             return false;
         }
         // Text that does not end a line is the beginning of the window's first row.
@@ -321,7 +353,8 @@ impl Page {
 
     fn take_line(&mut self, wrapped: bool) {
         let room = self.rows.saturating_sub(self.window.len()).max(1);
-        let line = memchr::memrchr(b'\n', self.text.as_bytes()).map_or(0, |at| at + 1);
+        let above = &self.text.as_bytes()[self.floor..];
+        let line = memchr::memrchr(b'\n', above).map_or(0, |at| at + 1) + self.floor;
         // No more of an endless line than could be on the screen.
         let most = room.saturating_mul(self.cols).saturating_mul(4);
         let start = self.text.floor_char_boundary(self.text.len().saturating_sub(most)).max(line);

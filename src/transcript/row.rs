@@ -7,6 +7,7 @@ use unicode_width::UnicodeWidthChar as _;
 
 const TAIL: u32 = 0x11_0000;
 const BLANK: u32 = ' ' as u32;
+const TAB: u32 = '\t' as u32;
 const TAB_STOP: usize = 8;
 
 /// A row.
@@ -19,6 +20,8 @@ pub(crate) struct Row {
     pub(crate) wrapped: bool,
     /// True once something was drawn over it.
     pub(crate) redrawn: bool,
+    /// True for what was cleared away below the cursor and is not there unless something follows.
+    pub(crate) cleared: bool,
 }
 
 /// Columns that a character takes: 0, 1 or 2.
@@ -37,6 +40,11 @@ pub(crate) fn previous_tab(col: usize) -> usize {
 }
 
 impl Row {
+    /// A row that was cleared away.
+    pub(crate) fn cleared() -> Self {
+        Self { cleared: true, ..Self::default() }
+    }
+
     /// Columns in use.
     pub(crate) fn len(&self) -> usize {
         self.cells.len()
@@ -49,7 +57,10 @@ impl Row {
 
     /// The character that covers the column before `col`.
     pub(crate) fn before(&self, col: usize) -> Option<char> {
-        let heads = self.cells[..col.min(self.len())].iter().rev();
+        if col > self.len() {
+            return Some(' ');
+        }
+        let heads = self.cells[..col].iter().rev();
         heads.copied().find(|&cell| cell != TAIL).and_then(char::from_u32)
     }
 
@@ -104,6 +115,7 @@ impl Row {
     pub(crate) fn insert(&mut self, col: usize, count: usize, cols: usize) {
         if col < self.len() {
             self.make_room(col, col);
+            self.blank_tabs(col);
             let count = count.min(cols.saturating_sub(col));
             self.marks.clear();
             self.cells.splice(col..col, std::iter::repeat_n(BLANK, count));
@@ -116,8 +128,10 @@ impl Row {
         let end = (col + count).min(self.len());
         if col < end {
             self.make_room(col, end);
+            self.blank_tabs(col);
             self.marks.clear();
             self.cells.drain(col..end);
+            self.wrapped = false;
         }
     }
 
@@ -125,6 +139,7 @@ impl Row {
     pub(crate) fn trim_down_to(&mut self, col: usize) {
         while self.len() > col && self.cells.last() == Some(&BLANK) {
             self.cells.pop();
+            self.wrapped = false;
         }
     }
 
@@ -147,7 +162,8 @@ impl Row {
         for (at, ch) in line.char_indices() {
             let col = row.len();
             let wide = match ch {
-                '\t' => next_tab(col).min(cols).saturating_sub(col).max(1),
+                // A tab does not lead past the last column.
+                '\t' => next_tab(col).min(cols - 1).saturating_sub(col),
                 _ => width(ch).min(cols),
             };
             if wide == 0 {
@@ -192,6 +208,17 @@ impl Row {
         }
         if !self.marks.is_empty() {
             self.marks.retain(|(at, _)| !(from..to).contains(at));
+        }
+    }
+
+    /// Turns tabs from `col` on into blanks: they are about to move, and would change their width.
+    fn blank_tabs(&mut self, col: usize) {
+        let mut in_tab = false;
+        for cell in &mut self.cells[col..] {
+            in_tab = *cell == TAB || (in_tab && *cell == TAIL);
+            if in_tab {
+                *cell = BLANK;
+            }
         }
     }
 

@@ -7,6 +7,7 @@
     clippy::unwrap_used,
     clippy::print_stdout,
     clippy::cast_possible_truncation,
+    unreachable_pub,
     reason = "a benchmark prints its figures and stops at the first surprise"
 )]
 

@@ -7,6 +7,7 @@
 //! ```
 
 mod action;
+mod attempts;
 mod calls;
 mod clock;
 mod coordinator;

@@ -78,7 +78,12 @@ const OUTSIDE: &[&str] = &[
     "std::net",
     "std::process",
     "std::thread",
-    "std::os",
+    // `std::os::unix::ffi` only turns paths into bytes and back.
+    "std::os::fd",
+    "std::os::linux",
+    "std::os::unix::fs",
+    "std::os::unix::net",
+    "std::os::unix::process",
     "std::io::stdin",
     "std::io::stdout",
     "std::io::stderr",

@@ -200,7 +200,7 @@ pub fn finish_within(child: Child, patience: Duration) -> Called {
     let (done, watched) = std::sync::mpsc::channel();
     let waiter = std::thread::spawn(move || {
         let output = child.wait_with_output().unwrap();
-        drop(done.send(()));
+        let _ = done.send(());
         output
     });
     if watched.recv_timeout(patience).is_err() {

@@ -15,13 +15,19 @@ use super::reading::{Replay, read};
 use crate::domain::board::{BoardEntry, Version, Writer};
 use crate::domain::event::{Event, Stamped};
 use crate::domain::ids::RunId;
+use crate::domain::outcome::RunOutcome;
 use crate::domain::time::Timestamp;
 
 /// The `n`th event: every few of them another kind, with text that needs escaping.
 fn event(n: u64) -> Stamped {
     let at = Timestamp(1_764_543_600_000 + i64::try_from(n).unwrap());
     let event = match n % 3 {
-        0 => Event::RunEnded { run: RunId::new(format!("r{n}")), exit_code: 0 },
+        0 => Event::RunEnded {
+            run: RunId::new(format!("r{n}")),
+            outcome: RunOutcome::Succeeded,
+            exit_code: 0,
+            counts: Default::default(),
+        },
         1 => Event::Board {
             entry: BoardEntry {
                 key: format!("note/{n}"),

@@ -1,0 +1,272 @@
+//! The attempts of runs: what an attempt's machine asks for becomes actions, and what happens in
+//! its session becomes events of the machine.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::action::Action;
+use super::calls::INPUT_TIMEOUT_MS;
+use super::desk::Desk;
+use super::names;
+use super::sessions::{Owner, REPORT_KEEP, Session};
+use super::story::CommandRecord;
+use crate::command::tier;
+use crate::control::Notice;
+use crate::domain::board::Writer;
+use crate::domain::environment::{self, Layers, SessionFacts};
+use crate::domain::event::Event as Record;
+use crate::domain::ids::{CommandId, RunId, SessionId};
+use crate::domain::outcome::Reason;
+use crate::domain::plan::{Ready, TaskSpec, Unanswered};
+use crate::domain::result::Awaiting;
+use crate::domain::session::{CommandSpec, Limit, UnansweredInput};
+use crate::domain::time::Timestamp;
+use crate::scheduler::attempt::{self, Role};
+use crate::scheduler::event::Event;
+use crate::session::wire::Ask;
+
+impl Desk {
+    /// Tells an attempt's machine something and does what follows.
+    pub(super) fn attempt_step(
+        &mut self,
+        id: &RunId,
+        task: usize,
+        event: attempt::Event,
+        now: Timestamp,
+    ) {
+        use attempt::Effect as Do;
+        let Some(live) = self.runs.get_mut(id).and_then(|run| run.attempts.get_mut(&task)) else {
+            return;
+        };
+        let (number, session) = (live.number, live.session.clone());
+        for effect in live.machine.step(event, now) {
+            match effect {
+                Do::OpenSession => self.open_for_attempt(id, task, now),
+                Do::RunCommand { index, role } => self.run_for_attempt(id, task, index, role, now),
+                Do::EndCommand { index, reason } => self.end_for_attempt(id, task, index, reason),
+                Do::CloseSession => self.close_for_attempt(id, task, &session, now),
+                Do::KillSession => {
+                    let holder = self.sessions.get(&session).and_then(|session| session.holder);
+                    self.act(Action::Kill { session: session.clone(), holder });
+                }
+                Do::InputAwaited => {
+                    self.run_step(id, Event::InputAwaited { task, attempt: number }, now);
+                }
+                Do::InputAnswered => {
+                    self.run_step(id, Event::InputAnswered { task, attempt: number }, now);
+                }
+                Do::ServiceReady => self.attempt_is_ready(id, task, number, now),
+                Do::Done { end, survivors } => {
+                    if !survivors.is_empty() {
+                        tracing::warn!(run = %id, task, ?survivors, "processes that cannot be ended");
+                    }
+                    let Some(run) = self.runs.get_mut(id) else { return };
+                    run.attempts.remove(&task);
+                    let attempt = run.attempt_id(task, number);
+                    self.record_durably(Record::AttemptEnded { attempt, end: end.clone() }, now);
+                    self.run_step(id, Event::AttemptEnded { task, attempt: number, end }, now);
+                }
+            }
+        }
+    }
+
+    fn attempt_is_ready(&mut self, id: &RunId, task: usize, number: u32, now: Timestamp) {
+        let Some(run) = self.runs.get(id) else { return };
+        let attempt = run.attempt_id(task, number);
+        let name = run.plan.tasks[task].id.clone();
+        let session = run.attempts.get(&task).map(|live| live.session.clone());
+        self.record(Record::AttemptReady { attempt }, now);
+        self.tell_followers(id, &Notice::ServiceReady { run: id.clone(), task: name.clone() });
+        if let Some(session) = session {
+            let writer = self.writer_of(&session);
+            let value = serde_json::json!({ "session": session });
+            self.post(format!("service/{name}"), Some(value), writer, now);
+        }
+        self.run_step(id, Event::ServiceReady { task, attempt: number }, now);
+    }
+
+    fn open_for_attempt(&mut self, id: &RunId, task: usize, now: Timestamp) {
+        let Some(run) = self.runs.get(id) else { return };
+        let Some(live) = run.attempts.get(&task) else { return };
+        let plan = Arc::clone(&run.plan);
+        let spec = &plan.tasks[task];
+        let facts = SessionFacts {
+            task: Some(run.label(task)),
+            attempt: Some(live.number),
+            inputs: Some(self.folders.inputs.to_string_lossy().into_owned()),
+            ..self.session_facts(&live.session)
+        };
+        let env = environment::snapshot(&Layers {
+            client: &run.env,
+            default_env: &plan.default_env,
+            default_env_pass: &plan.default_env_pass,
+            agent: Some(&plan.agents[live.agent]),
+            task: Some(spec),
+            command_line: &BTreeMap::new(),
+            session: &facts,
+        });
+        let cwd = spec.cwd.as_ref().map_or_else(|| plan.root.clone(), |cwd| plan.root.join(cwd));
+        let owner = Owner::Attempt {
+            run: id.clone(),
+            task,
+            label: run.label(task),
+            service: spec.service.is_some(),
+        };
+        let session = self.session_spec(live.session.clone(), &cwd, env);
+        self.register(&session, owner, now);
+        self.act(Action::Open { spec: Box::new(session), then: Vec::new() });
+    }
+
+    fn run_for_attempt(
+        &mut self,
+        id: &RunId,
+        task: usize,
+        index: usize,
+        role: Role,
+        now: Timestamp,
+    ) {
+        let Some(run) = self.runs.get_mut(id) else { return };
+        let plan = Arc::clone(&run.plan);
+        let spec = &plan.tasks[task];
+        let Some(text) = spec.run.get(index).or(spec.verify.as_ref()).cloned() else { return };
+        let Some(live) = run.attempts.get_mut(&task) else { return };
+        let session = live.session.clone();
+        let command = names::command(&session, u32::try_from(index + 1).unwrap_or(u32::MAX));
+        live.commands.insert(index, command.clone());
+        let p95_ms = self.durations.p95_ms(&text);
+        let ask = command_spec(spec, command.clone(), text.clone(), role, p95_ms);
+        if let Some(session) = self.sessions.get_mut(&session) {
+            session.commands.push(CommandRecord::new(command.clone(), text));
+            session.used = now;
+        }
+        let url = ask.ready.as_ref().and_then(|ready| match ready {
+            Ready::Http(url) => Some(url.clone()),
+            _ => None,
+        });
+        self.tell(&session, Ask::Run { spec: ask });
+        if let Some(url) = url {
+            self.act(Action::Probe { session, command, url });
+        }
+    }
+
+    fn end_for_attempt(&mut self, id: &RunId, task: usize, index: usize, reason: Reason) {
+        let Some(live) = self.runs.get(id).and_then(|run| run.attempts.get(&task)) else { return };
+        let (session, command) = (live.session.clone(), live.commands.get(&index).cloned());
+        if let Some(command) = command {
+            self.tell(&session, Ask::End { command, reason });
+        }
+    }
+
+    /// Closes the attempt's session. One that is over already has said so before, or says so now.
+    fn close_for_attempt(&mut self, id: &RunId, task: usize, session: &SessionId, now: Timestamp) {
+        if self.sessions.contains_key(session) {
+            self.close_session(session);
+        } else {
+            self.attempt_step(id, task, attempt::Event::Closed { survivors: Vec::new() }, now);
+        }
+    }
+
+    /// The attempt that owns a session: its run and its task.
+    fn owner_of(&self, session: &SessionId) -> Option<(RunId, usize)> {
+        match &self.sessions.get(session)?.owner {
+            Owner::Attempt { run, task, .. } => Some((run.clone(), *task)),
+            Owner::Call { .. } | Owner::Name { .. } => None,
+        }
+    }
+
+    /// Hands an attempt an event of its session.
+    pub(super) fn attempt_hears(
+        &mut self,
+        session: &SessionId,
+        event: attempt::Event,
+        now: Timestamp,
+    ) {
+        let Some((run, task)) = self.owner_of(session) else { return };
+        if let Some(live) = self.runs.get_mut(&run)
+            && let Some(record) = live.tasks.get_mut(task)
+        {
+            match &event {
+                attempt::Event::Awaiting { prompt, .. } => record.prompt = Some(prompt.clone()),
+                attempt::Event::Resumed => record.prompt = None,
+                _ => {}
+            }
+        }
+        self.attempt_step(&run, task, event, now);
+    }
+
+    /// Tells those who follow the run that an attempt waits for input.
+    pub(super) fn tell_awaiting(&mut self, session: &SessionId, awaiting: &Awaiting) {
+        let Some((run, task)) = self.owner_of(session) else { return };
+        let Some(name) = self.runs.get(&run).map(|run| run.plan.tasks[task].id.clone()) else {
+            return;
+        };
+        let notice = Notice::Awaiting { run: run.clone(), task: name, awaiting: awaiting.clone() };
+        self.tell_followers(&run, &notice);
+    }
+
+    /// The index under which the attempt's machine knows a command.
+    pub(super) fn command_index(&self, session: &SessionId, command: &CommandId) -> Option<usize> {
+        let (run, task) = self.owner_of(session)?;
+        let live = self.runs.get(&run)?.attempts.get(&task)?;
+        live.commands.iter().find(|(_, id)| *id == command).map(|(index, _)| *index)
+    }
+
+    /// An attempt's session is over: its commands are kept for the report.
+    pub(super) fn attempt_closed(
+        &mut self,
+        session: &Session,
+        event: attempt::Event,
+        now: Timestamp,
+    ) {
+        let Owner::Attempt { run, task, service, .. } = &session.owner else { return };
+        if let Some(live) = self.runs.get_mut(run)
+            && live.tasks[*task].session.as_ref() == Some(&session.id)
+        {
+            live.tasks[*task].stories = session.stories(now, REPORT_KEEP);
+        }
+        if *service {
+            self.withdraw_service(run.clone(), *task, now);
+        }
+        self.attempt_step(&run.clone(), *task, event, now);
+    }
+
+    fn withdraw_service(&mut self, run: RunId, task: usize, now: Timestamp) {
+        let Some(name) = self.runs.get(&run).map(|run| run.plan.tasks[task].id.clone()) else {
+            return;
+        };
+        self.post(format!("service/{name}"), None, Writer::default(), now);
+    }
+}
+
+/// The command that a step of a task is, with every limit made out.
+fn command_spec(
+    task: &TaskSpec,
+    id: CommandId,
+    text: String,
+    role: Role,
+    p95_ms: Option<u64>,
+) -> CommandSpec {
+    let limit = match role {
+        Role::Service => Limit::Unlimited,
+        Role::Step | Role::Verify => tier::limit(&text, task.class, task.limits, p95_ms),
+    };
+    CommandSpec {
+        limit,
+        input_timeout_ms: task.limits.input_timeout_ms.unwrap_or(INPUT_TIMEOUT_MS),
+        on_input: task.on_input.rules.clone(),
+        inputs: Vec::new(),
+        unanswered: match task.on_input.otherwise {
+            Unanswered::Escalate => UnansweredInput::Wait,
+            Unanswered::Fail => UnansweredInput::End,
+        },
+        stop_on: task.stop_on.clone(),
+        merge: false,
+        cwd: None,
+        ready: match role {
+            Role::Service => task.service.as_ref().map(|service| service.ready.clone()),
+            Role::Step | Role::Verify => None,
+        },
+        id,
+        text,
+    }
+}

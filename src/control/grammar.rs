@@ -41,7 +41,8 @@ pub enum Call {
         /// What to run.
         submit: Box<Submit>,
     },
-    /// Follow a run: answered with `Report` (commands left out), then `Notice`s up to `RunEnded`.
+    /// Follow a run: answered with `Report`, its tasks left out, then `Notice`s up to `RunEnded`;
+    /// with the whole `Report` alone once the run has ended.
     WatchRun {
         /// Which.
         run: RunId,

@@ -150,8 +150,7 @@ impl Desk {
                 tasks,
                 env,
                 client: (!detach).then_some(connection),
-                // Who submits follows from the first notice on; a detached client will be gone.
-                followers: if detach { Vec::new() } else { vec![connection] },
+                followers: Vec::new(),
                 attempts: BTreeMap::new(),
             },
         );
@@ -172,10 +171,11 @@ impl Desk {
             if !live.followers.contains(&connection) {
                 live.followers.push(connection);
             }
-            if let Some(mut draft) = self.report_draft(run, now) {
-                draft.commands.iter_mut().for_each(Vec::clear);
-                let draft = Box::new(draft);
-                self.act(Action::SendReport { connection, request: id, draft });
+            if let Some(draft) = self.report_draft(run, now) {
+                // Counts are enough to begin with, and at once: news may follow right behind.
+                let mut report = Box::new(draft.report);
+                report.tasks.clear();
+                self.reply(connection, id, Answer::Report { report });
             }
             return;
         }

@@ -313,7 +313,9 @@ impl Command {
             Phase::Ending(ending) => {
                 ending.shell = ShellStands::Idle;
                 ending.alone_since_ms.get_or_insert(now_ms);
-                self.try_finish()
+                // The shell may have started more since the last look.
+                ending.left = None;
+                Vec::new()
             }
             _ => Vec::new(),
         }
@@ -332,10 +334,8 @@ impl Command {
             Phase::Ending(ending) => {
                 ending.shell = ShellStands::Gone;
                 ending.outcome.notes.push(Note::SessionEnded);
-                // The shell may have been the command's last process; others have had their time.
-                let mut effects = ending.advance(EndStep::Terminated, now_ms);
-                effects.extend(self.try_finish());
-                effects
+                ending.left = None;
+                ending.advance(EndStep::Terminated, now_ms)
             }
             Phase::Pending | Phase::Checking => self.refuse(Reason::SessionClosed),
             Phase::Ended(_) => Vec::new(),

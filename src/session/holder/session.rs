@@ -211,6 +211,9 @@ impl Session {
             }
             match report.status {
                 Some(status) => {
+                    if self.tree_due_ms.is_some() {
+                        self.tree_due_ms = Some(now_ms);
+                    }
                     let pipe_status = report.pipe_status;
                     self.feed(Event::Reported { status, pipe_status }, now_ms);
                 }

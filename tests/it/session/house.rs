@@ -160,12 +160,16 @@ impl Session {
 
     /// Waits for a command's end.
     pub(super) async fn end_of(&mut self, id: &CommandId) -> Ended {
-        let end = self
-            .until(|fact| match fact {
-                FactBody::Ended { end } if end.command == *id => Some((**end).clone()),
-                _ => None,
-            })
-            .await;
+        let ended = |fact: &FactBody| match fact {
+            FactBody::Ended { end } if end.command == *id => Some((**end).clone()),
+            _ => None,
+        };
+        // One that could not run may have been told before those that were asked for earlier.
+        let told = self.facts.iter().find_map(ended);
+        let end = match told {
+            Some(end) => end,
+            None => self.until(ended).await,
+        };
         let [stdout, stderr] = self.output(&end);
         Ended { end, stdout, stderr }
     }

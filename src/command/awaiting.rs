@@ -102,7 +102,11 @@ mod tests {
             (Sight::Hidden { secret: false }, "compiling", 60_000, false),
         ];
         for (sight, line, quiet_ms, expected) in rows {
-            assert_eq!(judge(sight, line, quiet_ms).is_some(), expected, "{sight:?} {line} {quiet_ms}");
+            assert_eq!(
+                judge(sight, line, quiet_ms).is_some(),
+                expected,
+                "{sight:?} {line} {quiet_ms}"
+            );
         }
     }
 }

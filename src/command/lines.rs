@@ -36,7 +36,12 @@ impl std::fmt::Debug for Lines {
 impl Lines {
     /// Takes bytes; gives the index of the first of `stops` and whether any of `ready` is found in
     /// a line completed by them, or in the pending one.
-    pub fn search(&mut self, bytes: &[u8], stops: &[Regex], ready: &[Regex]) -> (Option<usize>, bool) {
+    pub fn search(
+        &mut self,
+        bytes: &[u8],
+        stops: &[Regex],
+        ready: &[Regex],
+    ) -> (Option<usize>, bool) {
         self.parser.advance(&mut self.line, bytes);
         let complete = std::mem::take(&mut self.line.complete);
         let found = |pattern: &Regex| {
@@ -97,7 +102,9 @@ mod tests {
         let bytes = b"ok\r\n\x1b[1;31merror\x1b[0m: full\r\n";
         for cut in 1..bytes.len() {
             let mut lines = Lines::default();
-            let found = bytes.chunks(cut).any(|part| lines.search(part, std::slice::from_ref(&error), &[]).0 == Some(0));
+            let found = bytes
+                .chunks(cut)
+                .any(|part| lines.search(part, std::slice::from_ref(&error), &[]).0 == Some(0));
             assert!(found, "cut {cut}");
         }
     }
@@ -105,7 +112,10 @@ mod tests {
     #[test]
     fn the_pending_line_counts() {
         let ready = Regex::new("listening").unwrap();
-        assert_eq!(Lines::default().search(b"now listening", &[], &[ready.clone()]), (None, true));
+        assert_eq!(
+            Lines::default().search(b"now listening", &[], std::slice::from_ref(&ready)),
+            (None, true)
+        );
         assert_eq!(Lines::default().search(b"now lis\ntening", &[], &[ready]), (None, false));
     }
 

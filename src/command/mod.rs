@@ -2,8 +2,13 @@
 
 pub mod awaiting;
 pub mod completeness;
+mod ending;
+
 pub mod event;
 pub mod lines;
 pub mod outcome;
 pub mod state;
 pub mod step;
+
+#[cfg(test)]
+mod tests;

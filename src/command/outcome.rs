@@ -16,7 +16,9 @@ pub fn of_status(status: i32) -> (CommandState, Option<Reason>) {
             let reason = match signal_name(status - 128) {
                 Some(name) => Reason::Signal { signal: name.to_owned(), inferred: true },
                 // A real-time signal has no name of its own.
-                None => Reason::Signal { signal: format!("RTMIN+{}", status - 162), inferred: true },
+                None => {
+                    Reason::Signal { signal: format!("RTMIN+{}", status - 162), inferred: true }
+                }
             };
             (CommandState::Failed, Some(reason))
         }
@@ -32,7 +34,11 @@ pub fn of_fate(fate: Fate) -> (CommandState, Option<Reason>, Option<i32>) {
         Fate::Exited(code) => (CommandState::Failed, Some(Reason::Exit { code }), Some(code)),
         Fate::Signalled(number) => {
             let signal = signal_name(number).map_or_else(|| number.to_string(), str::to_owned);
-            (CommandState::Failed, Some(Reason::Signal { signal, inferred: false }), Some(128 + number))
+            (
+                CommandState::Failed,
+                Some(Reason::Signal { signal, inferred: false }),
+                Some(128 + number),
+            )
         }
     }
 }

@@ -166,7 +166,8 @@ impl Command {
         let compile = |pattern: &str| {
             Regex::new(pattern).map_err(|error| format!("`{pattern}` is not a pattern: {error}"))
         };
-        let stops = spec.stop_on.iter().map(|rule| compile(&rule.pattern)).collect::<Result<_, _>>()?;
+        let stops =
+            spec.stop_on.iter().map(|rule| compile(&rule.pattern)).collect::<Result<_, _>>()?;
         let questions =
             spec.on_input.iter().map(|rule| compile(&rule.pattern)).collect::<Result<_, _>>()?;
         let ready = match &spec.ready {
@@ -246,7 +247,8 @@ impl Command {
             Limit::Unlimited => None,
             Limit::Exact { ms } => self.clock.when(ms),
             Limit::Heartbeat { hard_ms, .. } => {
-                let next = if self.clock.sampling { hard_ms } else { self.clock.look_at_ms.min(hard_ms) };
+                let next =
+                    if self.clock.sampling { hard_ms } else { self.clock.look_at_ms.min(hard_ms) };
                 self.clock.when(next)
             }
         }

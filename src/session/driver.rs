@@ -97,7 +97,6 @@ impl<'a> Fields<'a> {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,8 +110,7 @@ mod tests {
             pipe_status: Some(vec![0, 1]),
             cwd: b"/tmp".to_vec(),
         };
-        let second =
-            Report { nonce: None, status: Some(0), pipe_status: None, cwd: b"/".to_vec() };
+        let second = Report { nonce: None, status: Some(0), pipe_status: None, cwd: b"/".to_vec() };
         for cut in 1..whole.len() {
             let mut seen = Vec::new();
             let mut bytes = Vec::new();

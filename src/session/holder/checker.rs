@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{MemfdFlags, memfd_create, seek, SeekFrom};
+use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
 
 use crate::command::completeness::{ends_in_backslash, incomplete_in};
 

@@ -8,12 +8,12 @@
 //! A holder has one thread and one loop (`turn`): poll, take what has come, let the command's
 //! machine decide, perform. Nothing in the loop blocks.
 
+mod boundary;
 mod capture;
 mod checker;
 mod closing;
-mod perform;
-mod boundary;
 mod outbox;
+mod perform;
 mod ports;
 mod probe;
 mod proc;

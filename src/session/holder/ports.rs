@@ -35,10 +35,11 @@ pub(super) struct PortWatch {
 
 impl PortWatch {
     /// A service has started.
-    pub(super) fn watch_service(&mut self, now_ms: u64) {
+    pub(super) fn watch_service(&mut self, by_port: bool, now_ms: u64) {
         self.due_ms = Some(now_ms + UNREADY_EVERY_MS);
         self.service = true;
-        self.is_ready = false;
+        // Another sign than a port is not looked for here.
+        self.is_ready = !by_port;
     }
 
     /// A command has left processes behind.
@@ -86,7 +87,8 @@ pub(super) fn listening(processes: &[Process]) -> Vec<Listener> {
     }
     let mut sockets = HashMap::new();
     for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
-        sockets.extend(fs::read_to_string(table).unwrap_or_default().lines().filter_map(parse_line));
+        sockets
+            .extend(fs::read_to_string(table).unwrap_or_default().lines().filter_map(parse_line));
     }
     let mut found = Vec::new();
     if sockets.is_empty() {
@@ -96,9 +98,9 @@ pub(super) fn listening(processes: &[Process]) -> Vec<Listener> {
         let Ok(entries) = fs::read_dir(format!("/proc/{}/fd", process.pid)) else { continue };
         for entry in entries.flatten() {
             let Ok(target) = fs::read_link(entry.path()) else { continue };
-            let inode = target
-                .to_str()
-                .and_then(|target| target.strip_prefix("socket:[")?.strip_suffix(']')?.parse::<u64>().ok());
+            let inode = target.to_str().and_then(|target| {
+                target.strip_prefix("socket:[")?.strip_suffix(']')?.parse::<u64>().ok()
+            });
             if let Some((host, port)) = inode.and_then(|inode| sockets.get(&inode)) {
                 found.push(Listener { host: host.to_string(), port: *port, pid: process.pid });
             }
@@ -121,9 +123,8 @@ fn parse_line(line: &str) -> Option<(u64, (IpAddr, u16))> {
 
 /// Words of four bytes, each in the machine's own order.
 fn parse_host(text: &str) -> Option<IpAddr> {
-    let word = |at: usize| {
-        u32::from_str_radix(text.get(at..at + 8)?, 16).ok().map(u32::to_ne_bytes)
-    };
+    let word =
+        |at: usize| u32::from_str_radix(text.get(at..at + 8)?, 16).ok().map(u32::to_ne_bytes);
     match text.len() {
         8 => Some(Ipv4Addr::from(word(0)?).into()),
         32 => {

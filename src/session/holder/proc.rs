@@ -77,7 +77,9 @@ pub(super) fn children(pid: i32) -> Vec<i32> {
     let mut all = Vec::new();
     for thread in threads(pid) {
         match fs::read_to_string(format!("/proc/{pid}/task/{thread}/children")) {
-            Ok(list) => all.extend(list.split_ascii_whitespace().filter_map(|n| n.parse::<i32>().ok())),
+            Ok(list) => {
+                all.extend(list.split_ascii_whitespace().filter_map(|n| n.parse::<i32>().ok()))
+            }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 if fs::exists("/proc/self/task").unwrap_or(false)
                     && !fs::exists(format!("/proc/self/task/{}/children", std::process::id()))

@@ -57,7 +57,11 @@ impl Shell {
     ///
     /// # Errors
     /// What could not be done, and where.
-    pub(super) fn start(spec: &SessionSpec, main: &Terminal, stderr: &Terminal) -> io::Result<Self> {
+    pub(super) fn start(
+        spec: &SessionSpec,
+        main: &Terminal,
+        stderr: &Terminal,
+    ) -> io::Result<Self> {
         let path = find_bash(spec)?;
         let (go_read, go) = std::io::pipe()?;
         let (reports, reports_write) = std::io::pipe()?;
@@ -167,9 +171,10 @@ impl Shell {
         let link = format!("/proc/{}/cwd", self.pid);
         let said = PathBuf::from(std::ffi::OsStr::from_bytes(&self.cwd));
         let there = std::fs::metadata(&link).ok();
-        let same = std::fs::metadata(&said).ok().zip(there.as_ref()).is_some_and(|(said, there)| {
-            (said.dev(), said.ino()) == (there.dev(), there.ino())
-        });
+        let same = std::fs::metadata(&said)
+            .ok()
+            .zip(there.as_ref())
+            .is_some_and(|(said, there)| (said.dev(), said.ino()) == (there.dev(), there.ino()));
         let named = std::fs::read_link(&link).unwrap_or_else(|_| said.clone());
         if same || there.is_none() {
             return (said.to_string_lossy().into_owned(), true);

@@ -112,6 +112,8 @@ pub(in crate::session) fn reaped_cpu_ms() -> u64 {
         libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
         usage
     };
-    let ms = |time: libc::timeval| time.tv_sec.unsigned_abs() * 1000 + time.tv_usec.unsigned_abs() / 1000;
+    let ms = |time: libc::timeval| {
+        time.tv_sec.unsigned_abs() * 1000 + time.tv_usec.unsigned_abs() / 1000
+    };
     ms(usage.ru_utime) + ms(usage.ru_stime)
 }

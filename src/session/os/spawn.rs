@@ -39,9 +39,7 @@ pub(in crate::session) fn take_standard_input() -> io::Result<OwnedFd> {
 }
 
 /// In a forked child: closes a descriptor that is the parent's alone.
-pub(in crate::session) fn give_up(
-    given_up: &OwnedFd,
-) {
+pub(in crate::session) fn give_up(given_up: &OwnedFd) {
     #[expect(unsafe_code, reason = "the parent's descriptor is closed in the child alone")]
     // SAFETY: in the child nobody uses the number again: the parent's owner of it stays behind in
     // frames that the child never returns to.

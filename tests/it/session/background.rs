@@ -40,10 +40,12 @@ fn a_job_goes_on_printing_after_its_command() {
         let first = session.run("(sleep 0.2; echo late; echo late-err >&2) & echo now").await;
         assert_eq!(first.stdout, "now\n");
         let end = first.end.span.raw_end;
-        session.until(|fact| match fact {
-            FactBody::Output { end: grown } if *grown >= end + 16 => Some(()),
-            _ => None,
-        }).await;
+        session
+            .until(|fact| match fact {
+                FactBody::Output { end: grown } if *grown >= end + 16 => Some(()),
+                _ => None,
+            })
+            .await;
         // It belongs to no command.
         assert_eq!(session.run("echo next").await.stdout, "next\n");
         assert_eq!(session.close().await, 0);
@@ -65,7 +67,9 @@ fn fg_brings_a_job_back() {
 fn signals_are_those_of_a_login() {
     with(async {
         let mut session = open().await;
-        let ended = session.run("yes | head -1; echo ${PIPESTATUS[@]}; grep -E 'Sig(Ign|Blk)' /proc/self/status").await;
+        let ended = session
+            .run("yes | head -1; echo ${PIPESTATUS[@]}; grep -E 'Sig(Ign|Blk)' /proc/self/status")
+            .await;
         let zeros = "0000000000000000";
         assert_eq!(ended.stdout, format!("y\n141 0\nSigBlk:\t{zeros}\nSigIgn:\t{zeros}\n"));
         assert_eq!(session.close().await, 0);
@@ -94,7 +98,14 @@ fn a_service_is_ready_when_it_listens() {
             None => session.until(listens).await,
         };
         assert!(ports.iter().any(|listener| listener.port == port && listener.host == "127.0.0.1"));
-        session.link.send(&Ask::End { command: id.clone(), reason: callboard::domain::outcome::Reason::Interrupted }).await.unwrap();
+        session
+            .link
+            .send(&Ask::End {
+                command: id.clone(),
+                reason: callboard::domain::outcome::Reason::Interrupted,
+            })
+            .await
+            .unwrap();
         session.end_of(&id).await;
         assert_eq!(session.close().await, 0);
     });
@@ -104,7 +115,8 @@ fn a_service_is_ready_when_it_listens() {
 fn a_service_is_ready_when_it_says_so() {
     with(async {
         let mut session = open().await;
-        let mut service = command("", "sleep 0.1; printf '\\033[1mListening\\033[0m on 80\\n'; sleep 300");
+        let mut service =
+            command("", "sleep 0.1; printf '\\033[1mListening\\033[0m on 80\\n'; sleep 300");
         service.limit = Limit::Unlimited;
         service.ready = Some(Ready::Log("^Listening on".to_owned()));
         session.begin(service).await;

@@ -39,12 +39,22 @@ const TEXTS: &[Row] = &[
     row("printf 'a\\n\\n\\n'", 0, "a\n\n\n", ""),
     row("x=5; declare -a l=(1 2); declare y=7", 0, "", ""),
     row("echo $x ${l[1]} $y", 0, "5 2 7\n", ""),
-    row("read() { echo R; }; eval() { echo E; }; printf() { echo P; }; mapfile() { echo M; }", 0, "", ""),
+    row(
+        "read() { echo R; }; eval() { echo E; }; printf() { echo P; }; mapfile() { echo M; }",
+        0,
+        "",
+        "",
+    ),
     row("echo still", 0, "still\n", ""),
     row("unset -f read eval printf mapfile", 0, "", ""),
     row("exec 9>&-", 0, "", ""),
     row("set -x; echo x; set +x", 0, "x\n", "+++ echo x\n+++ set +x\n"),
-    row("break", 0, "", "bash: line 1: break: only meaningful in a `for', `while', or `until' loop\n"),
+    row(
+        "break",
+        0,
+        "",
+        "bash: line 1: break: only meaningful in a `for', `while', or `until' loop\n",
+    ),
     row("break 3; continue", 0, "", ""),
     row("continue", 0, "", ""),
     row("echo after", 0, "after\n", ""),
@@ -55,17 +65,32 @@ const TEXTS: &[Row] = &[
     row("false | true; x=1a2; echo \"$x\"", 0, "1a2\n", ""),
     row("set +f +o noclobber; IFS=$' \\t\\n'", 0, "", ""),
     row("trap 'echo ERR' ERR; false; trap - ERR", 0, "ERR\n", ""),
-    row("shopt -s extdebug; t() { [ \"$BASH_COMMAND\" = skipme ] && return 1; return 0; }; trap t DEBUG", 0, "", ""),
+    row(
+        "shopt -s extdebug; t() { [ \"$BASH_COMMAND\" = skipme ] && return 1; return 0; }; trap t DEBUG",
+        0,
+        "",
+        "",
+    ),
     row("skipme; echo rc=$?; trap -p DEBUG", 0, "rc=0\ntrap -- 't' DEBUG\n", ""),
     row("trap - DEBUG; shopt -u extdebug", 0, "", ""),
     row("kill 0; kill -TERM -$$; kill -TERM $$", 0, "", ""),
     row("unset PROMPT_COMMAND", 0, "", ""),
-    row("echo a\nfi", 2, "a\n", "bash: eval: line 2: syntax error near unexpected token `fi'\nbash: eval: line 2: `fi'\n"),
+    row(
+        "echo a\nfi",
+        2,
+        "a\n",
+        "bash: eval: line 2: syntax error near unexpected token `fi'\nbash: eval: line 2: `fi'\n",
+    ),
     row("(exit 7)", 7, "", ""),
     row("cd /usr && pwd && (exit 3)", 3, "/usr\n", ""),
     row("pwd", 0, "/usr\n", ""),
-    row("tty=$(tty); [ -t 0 ] && [ -t 1 ] && [ -t 2 ] && [ \"$tty\" = /dev/pts/${tty##*/} ] && echo yes", 0, "yes\n", ""),
-    row("stty size; echo $- | tr -d B", 0, "40 120\nhim\n", ""),
+    row(
+        "tty=$(tty); [ -t 0 ] && [ -t 1 ] && [ -t 2 ] && [ \"$tty\" = /dev/pts/${tty##*/} ] && echo yes",
+        0,
+        "yes\n",
+        "",
+    ),
+    row("stty size; echo $- | tr -d B", 0, "40 120\nhims\n", ""),
     row("TMOUT=1; sleep 0.1", 0, "", ""),
     row("unset TMOUT; exec 2>/dev/null; echo kept >&2", 0, "", ""),
     row("echo kept >&2", 0, "", "kept\n"),
@@ -141,7 +166,9 @@ fn commands_wait_in_their_order() {
         let mut session = open().await;
         let mut ids = Vec::new();
         for n in 0..4 {
-            ids.push(session.begin(command("", &format!("echo {n}; exit_status={n}; (exit {n})"))).await);
+            ids.push(
+                session.begin(command("", &format!("echo {n}; exit_status={n}; (exit {n})"))).await,
+            );
         }
         for (n, id) in ids.iter().enumerate() {
             let ended = session.end_of(id).await;
@@ -185,7 +212,8 @@ fn a_command_sees_no_private_descriptor() {
         ] {
             assert_eq!(session.run(text).await.stdout, "0 1 2 3 ", "{text}");
         }
-        let environment = session.run("cat /proc/self/environ | tr '\\0' '\\n' | cut -d= -f1 | sort | tr '\\n' ' '");
+        let environment = session
+            .run("cat /proc/self/environ | tr '\\0' '\\n' | cut -d= -f1 | sort | tr '\\n' ' '");
         let names = "HOME LANG OLDPWD PATH PWD SHLVL TERM _ ";
         let seen = environment.await.stdout;
         assert!(seen == names || seen == names.replace("OLDPWD ", ""), "{seen}");
@@ -227,7 +255,8 @@ fn a_cwd_of_its_own_stays() {
         session.run("rmdir \"$PWD\"").await;
         let hello = session.run("echo hello").await;
         assert_eq!(hello.stdout, "hello\n");
-        let missing = |note: &Note| matches!(note, Note::CwdMissing { path } if path.contains("cb-gone"));
+        let missing =
+            |note: &Note| matches!(note, Note::CwdMissing { path } if path.contains("cb-gone"));
         assert!(hello.end.notes.iter().any(missing), "{hello:?}");
         assert_eq!(session.run("cd / && pwd").await.stdout, "/\n");
         assert_eq!(session.close().await, 0);

@@ -42,7 +42,11 @@ fn the_end_of_the_shell_is_the_end_of_the_command() {
             assert!(ended.end.duration_ms < 1_000, "{text}: {ended:?}");
             if text.contains("sleep") {
                 let child = ended.end.children.first().unwrap();
-                assert!(child.ended && ["sleep 300", "bash"].contains(&&*child.command) && !lives(child.pid));
+                assert!(
+                    child.ended
+                        && ["sleep 300", "bash"].contains(&&*child.command)
+                        && !lives(child.pid)
+                );
             }
             // The end of the link says it of what came too late to be read.
             while session.fact().await.is_some() {}
@@ -80,7 +84,11 @@ fn a_signal_below_the_shell_is_inferred() {
         ] {
             let ended = session.run(text).await;
             let reason = Reason::Signal { signal: name.to_owned(), inferred: true };
-            assert_eq!((ended.end.exit_code, ended.end.reason), (Some(code), Some(reason)), "{text}");
+            assert_eq!(
+                (ended.end.exit_code, ended.end.reason),
+                (Some(code), Some(reason)),
+                "{text}"
+            );
         }
         assert_eq!(session.close().await, 0);
     });
@@ -107,7 +115,11 @@ fn an_interrupt_leaves_a_usable_session() {
             let id = session.begin(command("", text)).await;
             session.until(|fact| matches!(fact, FactBody::Started { .. }).then_some(())).await;
             tokio::time::sleep(std::time::Duration::from_millis(40)).await;
-            session.link.send(&Ask::End { command: id.clone(), reason: Reason::Interrupted }).await.unwrap();
+            session
+                .link
+                .send(&Ask::End { command: id.clone(), reason: Reason::Interrupted })
+                .await
+                .unwrap();
             let ended = session.end_of(&id).await;
             assert_eq!(ended.end.state, CommandState::Failed, "{text}");
             assert_eq!(ended.end.reason, Some(Reason::Interrupted), "{text}");
@@ -130,7 +142,11 @@ fn a_queued_command_is_dropped() {
         let mut session = open().await;
         let running = session.begin(command("", "sleep 300")).await;
         let queued = session.begin(command("", "echo no")).await;
-        session.link.send(&Ask::End { command: queued.clone(), reason: Reason::Interrupted }).await.unwrap();
+        session
+            .link
+            .send(&Ask::End { command: queued.clone(), reason: Reason::Interrupted })
+            .await
+            .unwrap();
         let dropped = session.end_of(&queued).await.end;
         assert_eq!((dropped.reason, dropped.started_at), (Some(Reason::Interrupted), None));
         session.link.send(&Ask::Close).await.unwrap();
@@ -155,7 +171,9 @@ fn an_idle_shell_that_dies_closes_its_session() {
 fn without_a_coordinator_nothing_is_left() {
     with(async {
         let mut session = open().await;
-        let started = session.run("setsid sleep 300 & (trap '' TERM; exec sleep 300) & sleep 0.05; echo $!").await;
+        let started = session
+            .run("setsid sleep 300 & (trap '' TERM; exec sleep 300) & sleep 0.05; echo $!")
+            .await;
         let mut endless = command("", "sleep 300");
         endless.limit = Limit::Unlimited;
         session.begin(endless).await;

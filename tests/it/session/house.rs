@@ -4,9 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use callboard::domain::ids::{CommandId, SessionId};
-use callboard::domain::session::{
-    CommandSpec, Limit, SessionSpec, Shell, Size, UnansweredInput,
-};
+use callboard::domain::session::{CommandSpec, Limit, SessionSpec, Shell, Size, UnansweredInput};
 use callboard::session::link::{HolderLink, Stage};
 use callboard::session::wire::{Ask, CommandEnd, FactBody};
 use callboard::transcript::index::{RECORD_BYTES, Record, Stream, segments};
@@ -204,10 +202,11 @@ impl Session {
         let (raw, idx) = (read("out.raw"), read("out.idx"));
         assert_eq!(idx.len() % RECORD_BYTES, 0);
         let mut streams = [Vec::new(), Vec::new()];
-        let (from, to) = (end.span.idx_start as usize, end.span.idx_end as usize);
+        let at = |offset: u64| usize::try_from(offset).unwrap();
+        let (from, to) = (at(end.span.idx_start), at(end.span.idx_end));
         for segment in segments(&idx[from..to], end.span.raw_end) {
             let stream = usize::from(segment.stream == Stream::Stderr);
-            streams[stream].extend_from_slice(&raw[segment.start as usize..segment.end as usize]);
+            streams[stream].extend_from_slice(&raw[at(segment.start)..at(segment.end)]);
         }
         let first = idx.get(from..from + RECORD_BYTES).and_then(|r| r.first_chunk());
         if let Some(record) = first.filter(|_| to > from).and_then(Record::from_bytes) {

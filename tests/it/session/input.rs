@@ -29,8 +29,20 @@ fn questions_are_seen_and_answered() {
     with(async {
         let mut session = open().await;
         for (text, prompt, secret, reply, stdout) in [
-            ("read -p 'Username: ' u; echo \"hi $u\"", "Username: ", false, "bob\n", "bob\nhi bob\n"),
-            ("read -s -p 'Password: ' p; echo; echo ${#p}", "Password: ", true, "hunter2\n", "\n7\n"),
+            (
+                "read -p 'Username: ' u; echo \"hi $u\"",
+                "Username: ",
+                false,
+                "bob\n",
+                "bob\nhi bob\n",
+            ),
+            (
+                "read -s -p 'Password: ' p; echo; echo ${#p}",
+                "Password: ",
+                true,
+                "hunter2\n",
+                "\n7\n",
+            ),
             ("sh -c 'printf \"ok? \"; read x; echo $x'", "ok? ", false, "y\n", "ok? y\ny\n"),
             ("printf 'a\\nb\\n' | sh -c 'read x </dev/tty; echo $x'", "", false, "t\n", "t\nt\n"),
             ("cat > got", "", false, "text\n\u{4}", "text\n"),
@@ -49,7 +61,8 @@ fn questions_are_seen_and_answered() {
             if !text.contains("<&2") {
                 assert_eq!(ended.stdout, stdout, "{text}");
             }
-            let count = |wanted: fn(&FactBody) -> bool| session.facts.iter().filter(|f| wanted(f)).count();
+            let count =
+                |wanted: fn(&FactBody) -> bool| session.facts.iter().filter(|f| wanted(f)).count();
             let asked = count(|fact| matches!(fact, FactBody::Awaiting { .. }));
             let resumed = count(|fact| matches!(fact, FactBody::Resumed { .. }));
             assert_eq!((asked, resumed), (1, 1), "{text}: {:?}", session.facts);
@@ -90,7 +103,10 @@ fn who_polls_the_terminal_may_be_waiting() {
         ] {
             let id = session.begin(command("", text)).await;
             let awaiting = asked(&mut session).await;
-            assert_eq!((awaiting.evidence, awaiting.certainty), (Evidence::TtyPoll, Certainty::Possible));
+            assert_eq!(
+                (awaiting.evidence, awaiting.certainty),
+                (Evidence::TtyPoll, Certainty::Possible)
+            );
             answer(&mut session, &id, "\n").await;
             assert_eq!(session.end_of(&id).await.end.exit_code, Some(0), "{text}");
         }
@@ -104,8 +120,7 @@ fn rules_and_given_inputs_answer() {
         let mut session = open().await;
         let text = "read -p 'Go on? [y/n] ' a; read -p 'Name: ' b; read -p 'Age: ' c; read -p 'Go on? [y/n] ' d; echo $a,$b,$c,$d";
         let mut spec = command("", text);
-        spec.on_input =
-            vec![InputRule { pattern: r"\[y/n\]".to_owned(), send: "y\n".to_owned() }];
+        spec.on_input = vec![InputRule { pattern: r"\[y/n\]".to_owned(), send: "y\n".to_owned() }];
         spec.inputs = vec!["bob\n".to_owned(), "7\n".to_owned()];
         let ended = session.run_as(spec).await;
         assert!(ended.stdout.ends_with("y,bob,7,y\n"), "{ended:?}");
@@ -167,7 +182,14 @@ fn modes_are_put_back() {
     with(async {
         let mut session = open().await;
         session.run("stty raw -echo").await;
-        assert_eq!(session.run("printf 'a\\nb\\n'; stty -a | grep -o -- '-ixon\\| echo \\| icanon'").await.stdout, "a\nb\n icanon\n-ixon\n echo \n".replace(" icanon\n-ixon\n echo \n", "-ixon\n icanon\n echo \n"));
+        assert_eq!(
+            session
+                .run("printf 'a\\nb\\n'; stty -a | grep -o -- '-ixon\\| echo \\| icanon'")
+                .await
+                .stdout,
+            "a\nb\n icanon\n-ixon\n echo \n"
+                .replace(" icanon\n-ixon\n echo \n", "-ixon\n icanon\n echo \n")
+        );
         assert_eq!(session.close().await, 0);
     });
 }

@@ -45,7 +45,8 @@ fn at_the_limit_the_whole_tree_ends() {
 fn what_ignores_every_signal_is_killed() {
     with(async {
         let mut session = open().await;
-        let ended = session.run_as(limited("trap '' TERM INT HUP; while :; do sleep 1; done", 500)).await;
+        let ended =
+            session.run_as(limited("trap '' TERM INT HUP; while :; do sleep 1; done", 500)).await;
         assert_eq!(ended.end.state, CommandState::Timeout);
         assert!(ended.end.duration_ms < 500 + 2_500 + 1_000, "{ended:?}");
         assert!(ended.end.notes.contains(&Note::SessionEnded), "{ended:?}");
@@ -84,7 +85,8 @@ fn the_heartbeat() {
         let chatty = "sh -c 'for i in 1 2 3 4; do echo $i; sleep 0.4; done'";
         assert_eq!(session.run_as(heartbeat(chatty, 1_100, 60_000)).await.stdout, "1\n2\n3\n4\n");
         // Up to the hard limit.
-        let hard = session.run_as(heartbeat("while :; do echo x; sleep 0.05; done", 200, 700)).await;
+        let hard =
+            session.run_as(heartbeat("while :; do echo x; sleep 0.05; done", 200, 700)).await;
         assert_eq!(hard.end.reason, Some(Reason::Total { limit_ms: 700 }));
         assert_eq!(session.close().await, 0);
     });
@@ -94,7 +96,8 @@ fn the_heartbeat() {
 fn a_pattern_stops_a_command() {
     with(async {
         let mut session = open().await;
-        let mut spec = command("", "echo fine; printf '\\033[31mFATAL\\033[0m: disk\\n' >&2; sleep 300");
+        let mut spec =
+            command("", "echo fine; printf '\\033[31mFATAL\\033[0m: disk\\n' >&2; sleep 300");
         spec.stop_on =
             vec![StopRule { pattern: "^FATAL: d".to_owned(), reason: Some("full".to_owned()) }];
         let ended = session.run_as(spec).await;
@@ -106,6 +109,25 @@ fn a_pattern_stops_a_command() {
         broken.stop_on = vec![StopRule { pattern: "(".to_owned(), reason: None }];
         let refused = session.run_as(broken).await;
         assert!(matches!(refused.end.reason, Some(Reason::StartFailed { .. })));
+        assert_eq!(session.close().await, 0);
+    });
+}
+
+#[test]
+fn a_flood_ends_at_its_limit() {
+    with(async {
+        let mut session = open().await;
+        for text in ["yes", "yes >&2", "yes & sleep 60"] {
+            let ended = session.run_as(limited(text, 300)).await;
+            assert_eq!(ended.end.reason, Some(Reason::Total { limit_ms: 300 }), "{text}");
+            assert!(ended.end.duration_ms < 2_000, "{text}");
+            assert!(ended.end.span.raw_end > ended.end.span.raw_start, "{text}");
+            assert_eq!(session.run("echo next").await.stdout, "next\n", "{text}");
+        }
+        // A job that never stops printing does not keep a command from ending.
+        let ended = session.run("yes & sleep 0.05").await;
+        assert!(ended.end.duration_ms < 2_000 && ended.end.children.len() == 1, "{:?}", ended.end);
+        session.run("echo over").await;
         assert_eq!(session.close().await, 0);
     });
 }

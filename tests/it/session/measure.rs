@@ -21,36 +21,64 @@ fn measure() {
             let began = Instant::now();
             let mut session = open_on(stage.clone()).await.unwrap();
             let id = session.begin(command("", "true")).await;
-            session.until(|fact| matches!(fact, FactBody::Ended { end } if end.command == id).then_some(())).await;
+            session
+                .until(|fact| {
+                    matches!(fact, FactBody::Ended { end } if end.command == id).then_some(())
+                })
+                .await;
             fresh.push(began.elapsed().as_secs_f64() * 1e3);
             session.close().await;
         }
-        println!("fresh to first result: p50 {:.2} ms, p99 {:.2}", percentile(&mut fresh, 50), percentile(&mut fresh, 99));
+        println!(
+            "fresh to first result: p50 {:.2} ms, p99 {:.2}",
+            percentile(&mut fresh, 50),
+            percentile(&mut fresh, 99)
+        );
         let mut session = open_on(stage.clone()).await.unwrap();
         for text in ["true", "/bin/true", "echo hello"] {
             let mut warm = Vec::new();
             for _ in 0..1000 {
                 let began = Instant::now();
                 let id = session.begin(command("", text)).await;
-                session.until(|fact| matches!(fact, FactBody::Ended { end } if end.command == id).then_some(())).await;
+                session
+                    .until(|fact| {
+                        matches!(fact, FactBody::Ended { end } if end.command == id).then_some(())
+                    })
+                    .await;
                 warm.push(began.elapsed().as_secs_f64() * 1e6);
                 session.facts.clear();
             }
-            println!("warm `{text}`: p50 {:.0} µs, p99 {:.0}", percentile(&mut warm, 50), percentile(&mut warm, 99));
+            println!(
+                "warm `{text}`: p50 {:.0} µs, p99 {:.0}",
+                percentile(&mut warm, 50),
+                percentile(&mut warm, 99)
+            );
         }
         for pid in [session.holder, session.shell, i32::try_from(stage.pid()).unwrap()] {
             let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
-            let lines: Vec<_> = rollup.lines().filter(|line| line.starts_with("Private") || line.starts_with("Pss:")).collect();
+            let lines: Vec<_> = rollup
+                .lines()
+                .filter(|line| line.starts_with("Private") || line.starts_with("Pss:"))
+                .collect();
             println!("{pid}: {lines:?}");
         }
         if let Ok(text) = std::env::var("CB_BULK") {
             let before = rss(session.holder);
             let began = Instant::now();
             let id = session.begin(command("", &text)).await;
-            let end = session.until(|fact| match fact { FactBody::Ended { end } if end.command == id => Some(end.clone()), _ => None }).await;
+            let end = session
+                .until(|fact| match fact {
+                    FactBody::Ended { end } if end.command == id => Some(end.clone()),
+                    _ => None,
+                })
+                .await;
             let bytes = end.span.raw_end - end.span.raw_start;
             let seconds = began.elapsed().as_secs_f64();
-            println!("bulk: {bytes} bytes, {:.1} MB/s; holder RSS {before} → {} KiB", bytes as f64 / seconds / 1e6, rss(session.holder));
+            println!(
+                "bulk: {bytes} bytes, {:.1} MB/s; holder RSS {before} → {} KiB",
+                bytes as f64 / seconds / 1e6,
+                rss(session.holder)
+            );
         }
         session.close().await;
     });

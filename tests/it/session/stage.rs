@@ -87,8 +87,13 @@ fn a_parent_that_ignores_signals_hands_nothing_down() {
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("exe");
         let exe = env!("CARGO_BIN_EXE_callboard");
-        std::fs::write(&script, format!("#!/bin/sh\ntrap '' INT QUIT HUP PIPE TERM\nexec {exe} \"$@\"\n")).unwrap();
-        std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::write(
+            &script,
+            format!("#!/bin/sh\ntrap '' INT QUIT HUP PIPE TERM\nexec {exe} \"$@\"\n"),
+        )
+        .unwrap();
+        std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
         let stage = Arc::new(Stage::start(&script, []).unwrap());
         let mut session = open_on(stage).await.unwrap();
         let ended = session.run("grep SigIgn /proc/self/status; sh -c 'kill -INT $$'").await;
@@ -127,7 +132,8 @@ fn a_full_disk_is_a_remark() {
             })
             .await;
         assert_eq!(end.exit_code, Some(3));
-        let degraded = |note: &_| matches!(note, callboard::domain::result::Note::CaptureDegraded { .. });
+        let degraded =
+            |note: &_| matches!(note, callboard::domain::result::Note::CaptureDegraded { .. });
         assert!(end.notes.iter().any(degraded), "{end:?}");
         assert_eq!(session.close().await, 0);
     });

@@ -112,7 +112,10 @@ mod tests {
     #[test]
     fn the_pending_line_counts() {
         let ready = Regex::new("listening").unwrap();
-        assert_eq!(Lines::default().search(b"now listening", &[], &[ready.clone()]), (None, true));
+        assert_eq!(
+            Lines::default().search(b"now listening", &[], std::slice::from_ref(&ready)),
+            (None, true)
+        );
         assert_eq!(Lines::default().search(b"now lis\ntening", &[], &[ready]), (None, false));
     }
 

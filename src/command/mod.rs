@@ -2,9 +2,14 @@
 
 pub mod awaiting;
 pub mod completeness;
+mod ending;
+
 pub mod event;
 pub mod lines;
 pub mod outcome;
 pub mod state;
 pub mod step;
 pub mod tier;
+
+#[cfg(test)]
+mod tests;

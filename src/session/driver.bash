@@ -34,12 +34,12 @@ __cb_n() {
   done
 }
 # The last line is for a command that is a `break`.
-__cb_l='while { __cb_n "$?"; } >&203 2>&203; do
-if { __cb_k "$__cb_s"; } >&203 2>&203; then
-\builtin eval "${__cb_a[3]}" 2>&"${__cb_a[2]}" 200<&- 201>&- 202>&- 203>&- 205<&- 206>&-
-else
-\builtin eval "${__cb_a[3]}" 2>&"${__cb_a[2]}" 200<&- 201>&- 202>&- 203>&- 205<&- 206>&-
-fi 2>&203
-done
-\builtin eval "$__cb_l"'
+# All in its second line: there errors count the lines of the command's own text from 1.
+__cb_c='200<&- 201>&- 202>&- 203>&- 205<&- 206>&-'
+__cb_e='\builtin eval "${__cb_a[3]}" 2>&"${__cb_a[2]}"'
+__cb_m='while { __cb_n "$?"; } >&203 2>&203; do '
+__cb_m+='if { __cb_k "$__cb_s"; } >&203 2>&203; then '"$__cb_e $__cb_c; else $__cb_e $__cb_c; fi 2>&203; done; "
+__cb_m+='\builtin eval "$__cb_m"'
+__cb_l=$'\n'$__cb_m
+\builtin unset __cb_c __cb_e
 PROMPT_COMMAND=$__cb_l

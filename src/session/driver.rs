@@ -70,7 +70,10 @@ pub(super) fn take_report(bytes: &mut Vec<u8>) -> Option<Report> {
     let used = fields.at;
     bytes.drain(..used);
     // The first is the status itself, the rest are the pipeline's.
-    let pipe_status = statuses.get(1..).filter(|members| !members.is_empty()).map(<[i32]>::to_vec);
+    let pipe_status = statuses.get(1..).filter(|members| !members.is_empty()).map(|members| {
+        // What is no pipeline (a definition, for one) leaves the list of the one before.
+        if members.len() == 1 { vec![statuses[0]] } else { members.to_vec() }
+    });
     Some(Report { nonce, status, pipe_status, cwd })
 }
 

@@ -4,24 +4,18 @@ use crate::command::event::Event;
 use crate::domain::plan::Ready;
 use crate::domain::result::Note;
 use crate::session::wire::{CommandEnd, FactBody, Listener, Span};
-use crate::transcript::index::Stream;
 
 use super::ports::listening;
 use super::proc;
 use super::session::{Active, Session, Started};
 use super::shell::Doing;
 
-/// What is read after the status at most: a background job may never stop printing.
-const LAST_BYTES_MAX: usize = 1024 * 1024;
-
 impl Session {
     /// Closes the running command and tells its end.
     pub(super) fn finish(&mut self, now_ms: u64) {
         self.drop_checker();
         if self.active.as_ref().is_some_and(|active| active.started.is_some()) {
-            for stream in [Stream::Main, Stream::Stderr] {
-                self.read_terminal(stream, LAST_BYTES_MAX, now_ms);
-            }
+            self.read_terminals(now_ms);
         }
         let Some(active) = self.active.take() else { return };
         self.looks.stop();

@@ -9,6 +9,8 @@ use crate::transcript::index::{Record, Stream};
 
 /// What is kept of the end of the output, for prompts.
 const TAIL_BYTES: usize = 1024;
+/// What comes so soon after a record's beginning came at the same time.
+const SAME_MICROS: u64 = 2_000;
 
 /// The two files of a session's transcript.
 pub(super) struct Capture {
@@ -16,6 +18,8 @@ pub(super) struct Capture {
     idx: File,
     raw_end: u64,
     idx_end: u64,
+    /// The last record, as long as it speaks for what comes next.
+    open: Option<Record>,
     tail: Vec<u8>,
     /// What the system said when bytes were lost since the last `take_fault`.
     fault: Option<String>,
@@ -35,7 +39,7 @@ impl Capture {
         };
         let (raw, idx) = (open("out.raw")?, open("out.idx")?);
         let (raw_end, idx_end) = (raw.metadata()?.len(), idx.metadata()?.len());
-        Ok(Self { raw, idx, raw_end, idx_end, tail: Vec::new(), fault: None })
+        Ok(Self { raw, idx, raw_end, idx_end, open: None, tail: Vec::new(), fault: None })
     }
 
     /// Appends bytes of one stream.
@@ -44,12 +48,19 @@ impl Capture {
         let record = Record { offset: self.raw_end, micros, command, stream };
         let (written, result) = write_out(&mut self.raw, bytes);
         self.raw_end += written;
-        if written > 0 {
+        let continues = self.open.is_some_and(|open| {
+            (open.stream, open.command) == (stream, command) && micros - open.micros < SAME_MICROS
+        });
+        if written > 0 && !continues {
             // A torn record would shift every one after it, so the file is cut back to whole ones.
             let (told, indexed) = write_out(&mut self.idx, &record.to_bytes());
             match indexed {
-                Ok(()) => self.idx_end += told,
+                Ok(()) => {
+                    self.idx_end += told;
+                    self.open = Some(record);
+                }
                 Err(error) => {
+                    self.open = None;
                     drop(self.idx.set_len(self.idx_end));
                     self.fault.get_or_insert_with(|| format!("out.idx: {error}"));
                 }
@@ -75,8 +86,9 @@ impl Capture {
         &self.tail
     }
 
-    /// Forgets the output so far as far as prompts go.
-    pub(super) fn clear_tail(&mut self) {
+    /// A command begins: prompts and records begin anew.
+    pub(super) fn begin(&mut self) {
+        self.open = None;
         self.tail.clear();
     }
 
@@ -130,6 +142,6 @@ mod tests {
         }
         assert_eq!(capture.tail().len(), TAIL_BYTES);
         assert!(capture.tail().ends_with(b"xabc? "));
-        assert_eq!((capture.raw_end(), capture.idx_end()), (3005, 72));
+        assert_eq!((capture.raw_end(), capture.idx_end()), (3005, 24));
     }
 }

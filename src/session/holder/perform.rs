@@ -7,6 +7,7 @@ use rustix::process::Signal;
 use crate::command::event::{Effect, Event};
 use crate::command::lines::last_line;
 use crate::domain::ids::CommandId;
+use crate::domain::plan::Ready;
 use crate::session::wire::FactBody;
 
 use super::super::driver;
@@ -159,17 +160,17 @@ impl Session {
             return;
         }
         self.begun += 1;
-        self.capture.clear_tail();
+        self.capture.begin();
         active.number = self.begun;
         let (raw, idx) = (self.capture.raw_end(), self.capture.idx_end());
         let at = self.clock.stamp(now_ms);
         active.started = Some(Started { at, at_ms: now_ms, raw, idx });
         let command = spec.id.clone();
-        let is_service = spec.ready.is_some();
+        let service = spec.ready.clone();
         self.facts.push(FactBody::Started { command, at, offset: raw });
         self.looks.soon(now_ms);
-        if is_service {
-            self.ports.watch_service(now_ms);
+        if let Some(ready) = service {
+            self.ports.watch_service(matches!(ready, Ready::Port(_)), now_ms);
         }
         self.feed(Event::Started, now_ms);
     }

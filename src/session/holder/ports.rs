@@ -35,10 +35,11 @@ pub(super) struct PortWatch {
 
 impl PortWatch {
     /// A service has started.
-    pub(super) fn watch_service(&mut self, now_ms: u64) {
+    pub(super) fn watch_service(&mut self, by_port: bool, now_ms: u64) {
         self.due_ms = Some(now_ms + UNREADY_EVERY_MS);
         self.service = true;
-        self.is_ready = false;
+        // Another sign than a port is not looked for here.
+        self.is_ready = !by_port;
     }
 
     /// A command has left processes behind.

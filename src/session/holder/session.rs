@@ -24,8 +24,8 @@ use super::turn::Clock;
 
 /// Output is taken in pieces of this size: one write each.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// What is read at once before anything else gets its turn.
-const TURN_BYTES: usize = 256 * 1024;
+/// What is read at a boundary at most: a background job may never stop printing.
+const BOUNDARY_BYTES_MAX: usize = 1024 * 1024;
 /// The transcript's growth is told at most this often.
 const TELL_EVERY_MS: u64 = 20;
 
@@ -158,10 +158,10 @@ impl Session {
         }
     }
 
-    /// Reads what the terminals have.
+    /// Reads both terminals to their present ends.
     pub(super) fn read_terminals(&mut self, now_ms: u64) {
         for stream in [Stream::Main, Stream::Stderr] {
-            self.read_terminal(stream, TURN_BYTES, now_ms);
+            self.read_terminal(stream, BOUNDARY_BYTES_MAX, now_ms);
         }
     }
 
@@ -211,6 +211,9 @@ impl Session {
             }
             match report.status {
                 Some(status) => {
+                    if self.tree_due_ms.is_some() {
+                        self.tree_due_ms = Some(now_ms);
+                    }
                     let pipe_status = report.pipe_status;
                     self.feed(Event::Reported { status, pipe_status }, now_ms);
                 }

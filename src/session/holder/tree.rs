@@ -11,6 +11,8 @@ use super::proc::{self, Process};
 
 /// Levels of descent that are followed; a fork bomb in depth ends there.
 const DEPTH_MAX: usize = 512;
+/// A tree that changes more often than this during a look is looked at again anyway.
+const WALKS_MAX: usize = 8;
 
 /// Which of the session's processes belong to what.
 #[derive(Default)]
@@ -89,26 +91,46 @@ impl Tree {
         }
     }
 
+    /// A process whose parent ends during a walk comes to the holder, whose children have been
+    /// read by then. So they are read once more at the end: one that is new there was missed.
     fn walk(&self, without: &HashSet<(i32, u64)>) -> Vec<Process> {
-        let mut found = Vec::new();
-        let mut seen = HashSet::new();
         let holder = i32::try_from(std::process::id()).unwrap_or(0);
-        let mut level = vec![holder];
+        let mut level = proc::children(holder);
+        let mut found = Vec::new();
+        for _ in 0..WALKS_MAX {
+            let mut seen = HashSet::new();
+            found = self.descend(level, without, &mut seen);
+            level = proc::children(holder);
+            if level.iter().all(|pid| seen.contains(pid)) {
+                break;
+            }
+        }
+        found
+    }
+
+    fn descend(
+        &self,
+        roots: Vec<i32>,
+        without: &HashSet<(i32, u64)>,
+        seen: &mut HashSet<i32>,
+    ) -> Vec<Process> {
+        let mut found = Vec::new();
+        let mut level = roots;
         for _ in 0..DEPTH_MAX {
             let mut next = Vec::new();
-            for pid in level.drain(..).flat_map(proc::children) {
+            for pid in level {
                 if !seen.insert(pid) {
                     continue;
                 }
                 if self.own.contains(&pid) {
-                    next.push(pid);
+                    next.extend(proc::children(pid));
                     continue;
                 }
                 let Some(process) = proc::process(pid) else { continue };
                 if without.contains(&(pid, process.start)) {
                     continue;
                 }
-                next.push(pid);
+                next.extend(proc::children(pid));
                 // A corpse is its parent's to bury; ours are buried at once.
                 if process.state != b'Z' {
                     found.push(process);

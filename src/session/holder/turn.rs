@@ -10,11 +10,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::domain::frame::Decoder;
 use crate::domain::time::Timestamp;
 use crate::session::wire::{Ask, FactBody};
+use crate::transcript::index::Stream;
 
 use super::super::os::process;
 use super::outbox::Outbox;
 use super::session::Session;
 
+/// What is read of a terminal before anything else gets its turn.
+const TURN_BYTES: usize = 256 * 1024;
 /// How long the last facts may take to leave.
 const LAST_WORDS_MS: u64 = 2_000;
 
@@ -85,7 +88,8 @@ struct Holder {
 struct Ready {
     link: bool,
     deaths: bool,
-    terminals: bool,
+    main: bool,
+    stderr: bool,
     writable: bool,
 }
 
@@ -98,8 +102,11 @@ impl Holder {
         }
         let now_ms = self.clock.now_ms();
         if let Some(session) = &mut self.session {
-            if ready.terminals {
-                session.read_terminals(now_ms);
+            if ready.main {
+                session.read_terminal(Stream::Main, TURN_BYTES, now_ms);
+            }
+            if ready.stderr {
+                session.read_terminal(Stream::Stderr, TURN_BYTES, now_ms);
             }
             if ready.writable {
                 session.write_input();
@@ -166,7 +173,8 @@ impl Holder {
         Ok(Ready {
             deaths: has(0, anything),
             link: !self.lost && has(1, anything),
-            terminals: terminals.iter().any(|&index| has(index, anything)),
+            main: has(terminals[0], anything),
+            stderr: has(terminals[1], anything),
             writable: terminals.iter().any(|&index| has(index, PollFlags::OUT)),
         })
     }

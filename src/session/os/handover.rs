@@ -44,10 +44,10 @@ pub(in crate::session) fn receive(socket: impl AsFd) -> io::Result<Option<OwnedF
             Err(error) => return Err(error.into()),
         }
         for message in ancillary.drain() {
-            if let RecvAncillaryMessage::ScmRights(mut handed) = message {
-                if let Some(descriptor) = handed.next() {
-                    return Ok(Some(descriptor));
-                }
+            if let RecvAncillaryMessage::ScmRights(mut handed) = message
+                && let Some(descriptor) = handed.next()
+            {
+                return Ok(Some(descriptor));
             }
         }
     }

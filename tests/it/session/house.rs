@@ -158,12 +158,16 @@ impl Session {
 
     /// Waits for a command's end.
     pub(super) async fn end_of(&mut self, id: &CommandId) -> Ended {
-        let end = self
-            .until(|fact| match fact {
-                FactBody::Ended { end } if end.command == *id => Some((**end).clone()),
-                _ => None,
-            })
-            .await;
+        let ended = |fact: &FactBody| match fact {
+            FactBody::Ended { end } if end.command == *id => Some((**end).clone()),
+            _ => None,
+        };
+        // One that could not run may have been told before those that were asked for earlier.
+        let told = self.facts.iter().find_map(ended);
+        let end = match told {
+            Some(end) => end,
+            None => self.until(ended).await,
+        };
         let [stdout, stderr] = self.output(&end);
         Ended { end, stdout, stderr }
     }
@@ -198,10 +202,11 @@ impl Session {
         let (raw, idx) = (read("out.raw"), read("out.idx"));
         assert_eq!(idx.len() % RECORD_BYTES, 0);
         let mut streams = [Vec::new(), Vec::new()];
-        let (from, to) = (end.span.idx_start as usize, end.span.idx_end as usize);
+        let at = |offset: u64| usize::try_from(offset).unwrap();
+        let (from, to) = (at(end.span.idx_start), at(end.span.idx_end));
         for segment in segments(&idx[from..to], end.span.raw_end) {
             let stream = usize::from(segment.stream == Stream::Stderr);
-            streams[stream].extend_from_slice(&raw[segment.start as usize..segment.end as usize]);
+            streams[stream].extend_from_slice(&raw[at(segment.start)..at(segment.end)]);
         }
         let first = idx.get(from..from + RECORD_BYTES).and_then(|r| r.first_chunk());
         if let Some(record) = first.filter(|_| to > from).and_then(Record::from_bytes) {

@@ -112,3 +112,22 @@ fn a_pattern_stops_a_command() {
         assert_eq!(session.close().await, 0);
     });
 }
+
+#[test]
+fn a_flood_ends_at_its_limit() {
+    with(async {
+        let mut session = open().await;
+        for text in ["yes", "yes >&2", "yes & sleep 60"] {
+            let ended = session.run_as(limited(text, 300)).await;
+            assert_eq!(ended.end.reason, Some(Reason::Total { limit_ms: 300 }), "{text}");
+            assert!(ended.end.duration_ms < 2_000, "{text}");
+            assert!(ended.end.span.raw_end > ended.end.span.raw_start, "{text}");
+            assert_eq!(session.run("echo next").await.stdout, "next\n", "{text}");
+        }
+        // A job that never stops printing does not keep a command from ending.
+        let ended = session.run("yes & sleep 0.05").await;
+        assert!(ended.end.duration_ms < 2_000 && ended.end.children.len() == 1, "{:?}", ended.end);
+        session.run("echo over").await;
+        assert_eq!(session.close().await, 0);
+    });
+}

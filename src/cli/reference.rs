@@ -1,4 +1,4 @@
-//! `docs/cli.md` is made from the help texts. `CALLBOARD_BLESS=1 cargo test --lib cli::reference`
+//! `docs/cli.md` is made from the help texts. `BLESS=1 cargo test --lib cli::reference`
 //! writes it anew.
 
 use std::fmt::Write as _;
@@ -33,7 +33,7 @@ fn push(text: &mut String, command: &mut Command, name: &str) {
 fn the_reference_is_up_to_date() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/cli.md");
     let reference = reference();
-    if std::env::var_os("CALLBOARD_BLESS").is_some() {
+    if std::env::var_os("BLESS").is_some() {
         std::fs::write(&file, &reference).unwrap();
     }
     let written = std::fs::read_to_string(&file).unwrap_or_default();

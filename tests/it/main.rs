@@ -3,7 +3,6 @@
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    clippy::cast_possible_truncation,
     unreachable_pub,
     reason = "a test that cannot go on has failed, and says on stderr what it skips"
 )]

@@ -131,6 +131,8 @@ impl Scan<'_> {
                         return None;
                     }
                 }
+                // `name[` is read up to its `]`, over lines.
+                b'[' if self.at > start => return None,
                 b'(' | b')' | b'`' | b'<' | b'{' | b'}' | b'\r' | 0 => return None,
                 _ => self.at += 1,
             }
@@ -297,7 +299,7 @@ mod tests {
                 proptest::sample::select(vec![
                     "a", "echo", " ", " ", "\n", ";", "&", "|", "&&", "||", "'", "\"", "\\", "$", "(",
                     ")", "{", "}", "<", "<<E", "\nE\n", ">", "#", "if", "then", "fi", "case", "x=1",
-                    "!", "[[", "`", "for", "do", "done", "time", "é", "$x", "''", "\"a b\"", ">f", "2>&1", "in", "-p", "--",
+                    "!", "[[", "`", "for", "do", "done", "time", "é", "$x", "''", "[", "]", "a[", "+=", "~", "*", "\"a b\"", ">f", "2>&1", "in", "-p", "--",
                 ]),
                 0..12,
             )

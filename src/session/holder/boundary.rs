@@ -20,6 +20,7 @@ impl Session {
         let Some(active) = self.active.take() else { return };
         self.looks.stop();
         self.tree_due_ms = None;
+        self.interrupt_by_ms = None;
         match active.started {
             Some(started) => self.tell_ended(&active, started, now_ms),
             None => {

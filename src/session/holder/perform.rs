@@ -22,6 +22,8 @@ use super::tree::signal_all;
 const LOOK_FIRST_MS: u64 = 15;
 /// Looks become rarer up to this.
 const LOOK_PAUSE_MAX_MS: u64 = 250;
+/// How long an interrupt waits for the shell to be blocked.
+const SAFE_WAIT_MS: u64 = 50;
 /// How often a tree that is being ended is looked at.
 const TREE_EVERY_MS: u64 = 5;
 /// Input that a program has not taken; what goes beyond is refused.
@@ -110,11 +112,10 @@ impl Session {
             }
             Effect::Interrupt => {
                 self.tree.note_ended(&self.tree.born());
-                if let Some(group) = self.main.foreground() {
-                    process::signal_group(group, Signal::INT);
-                    process::signal_group(group, Signal::CONT);
-                }
+                self.interrupt_by_ms = Some(now_ms + SAFE_WAIT_MS);
+                self.interrupt(now_ms);
                 self.tree_due_ms = Some(now_ms + 1);
+                self.looks.soon(now_ms);
             }
             Effect::Terminate => self.end_tree(Signal::TERM, now_ms),
             Effect::Kill => self.end_tree(Signal::KILL, now_ms),
@@ -126,6 +127,24 @@ impl Session {
             }
             Effect::Finish => self.finish(now_ms),
         }
+    }
+
+    /// Interrupts the foreground group. An interrupt that falls while bash parses can leave it with
+    /// the end of the parsed text for its input, and it goes. So where the shell itself is meant, a
+    /// moment is waited for at which it is blocked: a command that is over so soon needs none.
+    pub(super) fn interrupt(&mut self, now_ms: u64) {
+        let Some(by_ms) = self.interrupt_by_ms else { return };
+        let Some(group) = self.main.foreground() else { return };
+        let is_shell = group == self.shell.pid;
+        if is_shell && now_ms < by_ms && !self.shell.is_interruptible() {
+            return;
+        }
+        self.interrupt_by_ms = None;
+        if is_shell {
+            self.shell.note_interrupt();
+        }
+        process::signal_group(group, Signal::INT);
+        process::signal_group(group, Signal::CONT);
     }
 
     fn check(&mut self, now_ms: u64) {
@@ -224,6 +243,10 @@ impl Session {
         if !self.input.waiting.is_empty() {
             return;
         }
+        if self.shell.has_lost_its_command() {
+            self.recover_command(now_ms);
+            return;
+        }
         let tree = self.tree.everything();
         let seen = View {
             main: &self.main,
@@ -237,6 +260,15 @@ impl Session {
         self.feed(Event::Looked { sight: seen.sight, last_line: &last_line }, now_ms);
     }
 
+    /// The shell has been told to go, and an interrupt has taken the text from it.
+    fn recover_command(&mut self, now_ms: u64) {
+        let interrupted = self.active.as_ref().is_some_and(|active| active.command.is_ending());
+        if interrupted || self.shell.give_again().is_err() {
+            self.shell.forget_command();
+            self.feed(Event::Reported { status: 130, pipe_status: None }, now_ms);
+        }
+    }
+
     /// Looks at what is left of a tree that is being ended.
     pub(super) fn look_at_tree(&mut self, now_ms: u64) {
         if !self.active.as_ref().is_some_and(|active| active.command.is_ending()) {
@@ -244,6 +276,7 @@ impl Session {
             return;
         }
         self.tree_due_ms = Some(now_ms + TREE_EVERY_MS);
+        self.interrupt(now_ms);
         let left = self.tree.born();
         self.tree.note_ended(&left);
         self.feed(Event::Tree { left: left.len() }, now_ms);

@@ -47,6 +47,8 @@ pub(super) struct Session {
     pub closing: Option<Closing>,
     /// While a command's tree is being ended: when it is next looked at.
     pub tree_due_ms: Option<u64>,
+    /// An interrupt is due, at the latest then.
+    pub interrupt_by_ms: Option<u64>,
     pub facts: Vec<FactBody>,
     /// Commands begun so far.
     pub begun: u32,
@@ -99,6 +101,7 @@ impl Session {
             ports: PortWatch::default(),
             closing: None,
             tree_due_ms: None,
+            interrupt_by_ms: None,
             facts: Vec::new(),
             begun: 0,
             tell_at_ms: None,
@@ -143,7 +146,7 @@ impl Session {
 
     /// Gives the next command its turn, if the shell is idle.
     pub(super) fn start_next(&mut self, now_ms: u64) {
-        while self.active.is_none() && self.shell.doing == Doing::Idle && self.closing.is_none() {
+        while self.active.is_none() && self.shell.is_ready(now_ms) && self.closing.is_none() {
             let Some(command) = self.queue.pop_front() else { return };
             self.active = Some(Active { command, number: 0, started: None });
             self.feed(Event::Turn, now_ms);
@@ -201,7 +204,7 @@ impl Session {
     pub(super) fn take_reports(&mut self, now_ms: u64) {
         while let Some(report) = {
             let starting = self.shell.doing == Doing::Starting;
-            self.shell.report().map(|report| (starting, report))
+            self.shell.report(now_ms).map(|report| (starting, report))
         } {
             let (starting, report) = report;
             if starting {
@@ -211,6 +214,7 @@ impl Session {
             }
             match report.status {
                 Some(status) => {
+                    self.interrupt_by_ms = None;
                     if self.tree_due_ms.is_some() {
                         self.tree_due_ms = Some(now_ms);
                     }
@@ -311,7 +315,7 @@ impl Session {
     }
 
     /// When `tick` has next something to do.
-    pub(super) fn next_due(&self, _now_ms: u64) -> Option<u64> {
+    pub(super) fn next_due(&self, now_ms: u64) -> Option<u64> {
         [
             self.active.as_ref().and_then(|active| active.command.deadline()),
             self.tree_due_ms,
@@ -320,6 +324,7 @@ impl Session {
             self.checker.as_ref().map(|checker| checker.due_ms),
             self.closing.as_ref().and_then(Closing::due),
             self.tell_at_ms,
+            self.shell.settles_at().filter(|&at| at > now_ms && !self.queue.is_empty()),
         ]
         .into_iter()
         .flatten()

@@ -21,6 +21,9 @@ use super::proc;
 /// A report is short; who writes more into the channel is not the driver.
 const REPORT_BYTES_MAX: usize = 256 * 1024;
 
+/// A shell that traps interrupts says nothing of one; it is not waited for longer than this.
+const SETTLE_MS_MAX: u64 = 50;
+
 /// What the shell is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
@@ -48,6 +51,11 @@ pub(super) struct Shell {
     command: OwnedFd,
     said: Vec<u8>,
     nonce: u64,
+    /// It was sent an interrupt for the open command.
+    interrupted: bool,
+    /// An interrupt has missed its command: until the shell has taken it, or this time has come,
+    /// it gets no other.
+    settles_at_ms: Option<u64>,
     /// `$PWD` as last reported.
     cwd: Vec<u8>,
 }
@@ -106,6 +114,8 @@ impl Shell {
             command,
             said: Vec::new(),
             nonce: 0,
+            interrupted: false,
+            settles_at_ms: None,
             cwd: spec.cwd.as_os_str().as_bytes().to_vec(),
         })
     }
@@ -117,6 +127,8 @@ impl Shell {
     /// When there is no memory for the text.
     pub(super) fn give(&mut self, cwd: Option<&Path>, merge: bool, text: &str) -> io::Result<()> {
         self.nonce += 1;
+        self.interrupted = false;
+        self.settles_at_ms = None;
         let cwd = cwd.map_or(&b""[..], |cwd| cwd.as_os_str().as_bytes());
         let document = command_document(self.nonce, cwd, merge, text);
         ftruncate(&self.command, 0)?;
@@ -128,16 +140,72 @@ impl Shell {
         Ok(())
     }
 
+    /// True when it can be given a command.
+    pub(super) fn is_ready(&self, now_ms: u64) -> bool {
+        self.doing == Doing::Idle && self.settles_at_ms.is_none_or(|at| at <= now_ms)
+    }
+
+    /// When it will be ready, if it has to settle.
+    pub(super) fn settles_at(&self) -> Option<u64> {
+        self.settles_at_ms.filter(|_| self.doing == Doing::Idle)
+    }
+
+    /// True when it is blocked, and not because it waits for a command.
+    pub(super) fn is_interruptible(&self) -> bool {
+        let blocked = proc::blocked_in(self.pid, self.pid).ok().flatten();
+        blocked.is_some_and(|blocked| !waits_to_go(blocked))
+    }
+
+    /// It was sent an interrupt.
+    pub(super) fn note_interrupt(&mut self) {
+        self.interrupted = true;
+    }
+
+    /// True when it waits for the word to go although it has had it: an interrupt meant for the
+    /// command before, or for this one, fell between the word and the text.
+    pub(super) fn has_lost_its_command(&self) -> bool {
+        let waits = proc::blocked_in(self.pid, self.pid).ok().flatten().is_some_and(waits_to_go);
+        self.doing == Doing::Busy
+            && waits
+            && rustix::io::ioctl_fionread(&self.go).is_ok_and(|unread| unread == 0)
+            && self.reports.as_ref().is_some_and(|reports| {
+                rustix::io::ioctl_fionread(reports).is_ok_and(|unread| unread == 0)
+            })
+    }
+
+    /// Gives it the same command once more.
+    ///
+    /// # Errors
+    /// When the channel is gone.
+    pub(super) fn give_again(&mut self) -> io::Result<()> {
+        seek(&self.command, SeekFrom::Start(0))?;
+        write_whole(&self.go, &[0])
+    }
+
+    /// The open command will not be run.
+    pub(super) fn forget_command(&mut self) {
+        self.doing = Doing::Idle;
+    }
+
     /// Reads the next report on the open command, or on the first idleness.
-    pub(super) fn report(&mut self) -> Option<Report> {
+    pub(super) fn report(&mut self, now_ms: u64) -> Option<Report> {
         self.read_reports();
         while let Some(report) = take_report(&mut self.said) {
             self.cwd.clone_from(&report.cwd);
-            // A report of an earlier command comes twice when an interrupt fell between it and the
-            // next read. One without a name ends the open command: its text was read, and lost to
-            // an interrupt.
-            let open = self.doing == Doing::Busy;
-            if !open || report.nonce.is_none_or(|nonce| nonce == self.nonce) {
+            // An interrupt that reaches an idle shell makes it say once more that it is idle; by
+            // then the next command may be on its way. So a report counts only by its name.
+            let awaited = match self.doing {
+                Doing::Starting => true,
+                Doing::Busy => report.nonce == Some(self.nonce),
+                Doing::Idle | Doing::Gone(_) => false,
+            };
+            if !awaited && report.nonce.is_none() {
+                self.settles_at_ms = None;
+            }
+            if awaited {
+                // With its statuses caught it came to its end, so the interrupt came after it.
+                let missed = std::mem::take(&mut self.interrupted) && report.pipe_status.is_some();
+                self.settles_at_ms = missed.then_some(now_ms + SETTLE_MS_MAX);
                 self.doing = Doing::Idle;
                 return Some(report);
             }
@@ -185,6 +253,11 @@ impl Shell {
             None => (named.into_owned(), true),
         }
     }
+}
+
+fn waits_to_go(blocked: proc::Blocked) -> bool {
+    blocked.number == libc::SYS_read
+        && blocked.arguments[0] == u64::from(descriptor::GO.unsigned_abs())
 }
 
 fn find_bash(spec: &SessionSpec) -> io::Result<CString> {

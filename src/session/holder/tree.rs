@@ -17,7 +17,7 @@ const WALKS_MAX: usize = 8;
 /// Which of the session's processes belong to what.
 #[derive(Default)]
 pub(super) struct Tree {
-    /// Our own helpers and the shell: never part of a command's tree.
+    /// The parser and the shell: never part of a command's tree.
     own: HashSet<i32>,
     /// What earlier commands left behind, by pid and start.
     earlier: HashSet<(i32, u64)>,

@@ -187,3 +187,31 @@ fn without_a_coordinator_nothing_is_left() {
         .await;
     });
 }
+
+#[test]
+fn interrupts_at_any_moment_hit_their_own_command_alone() {
+    with(async {
+        let mut session = open().await;
+        for round in 0..400_u64 {
+            let text = ["true", "sleep 0.003", "/bin/true; echo x | cat", "x=$(echo a)"];
+            let first = session.begin(command("", text[usize::try_from(round % 4).unwrap()])).await;
+            let second = session.begin(command("", "echo second; (exit 3)")).await;
+            tokio::time::sleep(std::time::Duration::from_micros(round * 97 % 4_000)).await;
+            let ask = Ask::End { command: first.clone(), reason: Reason::Interrupted };
+            session.link.send(&ask).await.unwrap();
+            let ended = session.end_of(&first).await.end;
+            let clean = ended.exit_code == Some(0) && ended.reason.is_none();
+            assert!(clean || ended.reason == Some(Reason::Interrupted), "{round}: {ended:?}");
+            assert!(ended.duration_ms < 1_000, "{round}: {ended:?}");
+            let first_ended = ended;
+            let ended = session.end_of(&second).await;
+            assert_eq!(
+                (ended.end.exit_code, &*ended.stdout),
+                (Some(3), "second\n"),
+                "{round}: {first_ended:?} {ended:?}"
+            );
+            session.facts.clear();
+        }
+        assert_eq!(session.close().await, 0);
+    });
+}

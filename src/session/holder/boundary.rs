@@ -38,7 +38,7 @@ impl Session {
     fn tell_ended(&mut self, active: &Active, started: Started, now_ms: u64) {
         let Some(outcome) = active.command.outcome().cloned() else { return };
         let spec = active.command.spec();
-        let children = self.tree.end(outcome.tree_ended);
+        let children = self.tree.end(outcome.tree_ended, &self.shell.path);
         let mut notes = outcome.notes;
         let discarded = self.put_terminals_right();
         if discarded > 0 {

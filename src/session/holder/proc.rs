@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::linux::fs::MetadataExt as _;
+use std::path::Path;
 
 /// A process as its `stat` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,7 +161,12 @@ pub(super) fn device_of(pid: i32, descriptor: u64) -> Option<u64> {
 
 /// The file that a process runs.
 pub(super) fn program_of(pid: i32) -> Option<(u64, u64)> {
-    let file = fs::metadata(format!("/proc/{pid}/exe")).ok()?;
+    file_of(Path::new(&format!("/proc/{pid}/exe")))
+}
+
+/// What a path leads to, by device and inode.
+pub(super) fn file_of(path: &Path) -> Option<(u64, u64)> {
+    let file = fs::metadata(path).ok()?;
     Some((file.st_dev(), file.st_ino()))
 }
 

@@ -1,6 +1,10 @@
 //! The session's processes: everything below the holder, since orphans come to it.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
@@ -13,6 +17,11 @@ use super::proc::{self, Process};
 const DEPTH_MAX: usize = 512;
 /// A tree that changes more often than this during a look is looked at again anyway.
 const WALKS_MAX: usize = 8;
+
+/// How long a command's end waits for a forked child to execute its program. A subshell in the
+/// background never does, and costs this once.
+const SETTLE_MAX: Duration = Duration::from_millis(10);
+const SETTLE_STEP: Duration = Duration::from_micros(500);
 
 /// Which of the session's processes belong to what.
 #[derive(Default)]
@@ -56,8 +65,8 @@ impl Tree {
     }
 
     /// The command has ended: what is left of it, and what was ended with it.
-    pub(super) fn end(&mut self, tree_ended: bool) -> Vec<Child> {
-        let mut left = self.born();
+    pub(super) fn end(&mut self, tree_ended: bool, shell: &CStr) -> Vec<Child> {
+        let mut left = self.settled(shell);
         left.retain(|process| !process.is_exiting());
         let mut children: Vec<Child> = Vec::new();
         for process in &left {
@@ -73,6 +82,21 @@ impl Tree {
             children.extend(gone.map(|((pid, _), command)| Child { pid, command, ended: true }));
         }
         children
+    }
+
+    /// What is left of the command. A child that bash has only just forked is still a copy of
+    /// bash: it gets a moment to become what it is to be.
+    fn settled(&self, shell: &CStr) -> Vec<Process> {
+        let program = proc::file_of(Path::new(OsStr::from_bytes(shell.to_bytes())));
+        let started = Instant::now();
+        loop {
+            let left = self.born();
+            let copies = left.iter().any(|process| proc::program_of(process.pid) == program);
+            if !copies || program.is_none() || started.elapsed() > SETTLE_MAX {
+                return left;
+            }
+            std::thread::sleep(SETTLE_STEP);
+        }
     }
 
     /// Forgets what is no more; true while earlier commands' processes live.

@@ -283,7 +283,11 @@ impl Session {
     }
 
     fn end_tree(&mut self, signal: Signal, now_ms: u64) {
-        let born = self.tree.born();
+        // Named by what they became, not by the shell that forked them.
+        let born = match signal {
+            Signal::KILL => self.tree.born(),
+            _ => self.tree.settled(&self.shell.path),
+        };
         self.tree.note_ended(&born);
         signal_all(&born, signal);
         self.tree_due_ms = Some(now_ms + 1);

@@ -86,7 +86,7 @@ impl Tree {
 
     /// What is left of the command. A child that bash has only just forked is still a copy of
     /// bash: it gets a moment to become what it is to be.
-    fn settled(&self, shell: &CStr) -> Vec<Process> {
+    pub(super) fn settled(&self, shell: &CStr) -> Vec<Process> {
         let program = proc::file_of(Path::new(OsStr::from_bytes(shell.to_bytes())));
         let started = Instant::now();
         loop {
@@ -110,8 +110,12 @@ impl Tree {
     /// Notes processes as ended with the command.
     pub(super) fn note_ended(&mut self, processes: &[Process]) {
         for process in processes {
-            // Again each time: it may have become another program since.
-            self.ended.insert((process.pid, process.start), process.command());
+            let key = (process.pid, process.start);
+            // Again each time, since it may have become another program; but a corpse has
+            // nothing left to be known by.
+            if !self.ended.contains_key(&key) || !process.is_exiting() {
+                self.ended.insert(key, process.command());
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::action::Action;
 use super::desk::Folders;
-use super::inbox::{CLIENT_RESPONSES_MAX, ConnectionId, Event};
+use super::inbox::{ConnectionId, Event};
 use super::{probe, reading, reports};
 use crate::board::Board;
 use crate::control::{Answer, Failure, FailureKind, Notice, Response};
@@ -17,13 +17,13 @@ use crate::domain::board::{BoardEntry, BoardView};
 use crate::domain::ids::{SessionId, WorkspaceId};
 use crate::domain::session::SessionSpec;
 use crate::session::link::{Asks, Stage};
+use crate::session::stream::Outlet;
 use crate::session::sweep;
 use crate::session::wire::{Ask, Fact, FactBody};
 
-/// Places in a client's queue that notices leave free, so that answers always fit.
-const ANSWERS_RESERVE: usize = 64;
-/// Asks that may wait for a holder to read them.
-const ASKS_MAX: usize = 1024;
+/// Bytes that wait for a client from which on it gets no more news: it is slow, and is told how
+/// many it missed. Answers it still gets.
+const NEWS_WAITING_MAX: usize = 1024 * 1024;
 /// Transcripts of more bytes than this are read on another thread than the loop's.
 const READ_INLINE_MAX: u64 = 16 * 1024;
 
@@ -43,17 +43,15 @@ pub(super) struct Crew {
 
 #[derive(Debug)]
 struct Link {
-    /// To the task that writes to the holder: a holder that does not read makes that one wait,
-    /// never the loop.
-    asks: mpsc::Sender<Ask>,
+    asks: Asks,
     /// Tries a service's URL; ends with the link.
     probe: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
 struct Client {
-    responses: mpsc::Sender<Response>,
-    /// Notices that found the queue full.
+    responses: Outlet,
+    /// Notices that it was too slow for.
     missed: u64,
 }
 
@@ -100,10 +98,10 @@ impl Crew {
             Action::Open { spec, then } => self.open(*spec, then),
             Action::Tell { session, ask } => {
                 if let Some(link) = self.links.get(&session)
-                    && link.asks.try_send(ask).is_err()
+                    && link.asks.send(&ask).is_err()
                 {
-                    // It has not read for a long time: without its link it ends itself.
-                    tracing::warn!(%session, "a holder does not read what it is asked");
+                    // It is gone, or has not read for a long time: without its link it ends itself.
+                    tracing::warn!(%session, "a holder does not take what it is asked");
                     self.links.remove(&session);
                 }
             }
@@ -186,18 +184,16 @@ impl Crew {
             Response::Notice { notice } => !matches!(**notice, Notice::RunEnded { .. }),
             Response::Reply { .. } | Response::Refusal { .. } => false,
         };
-        let room = client.responses.capacity();
-        debug_assert!(room <= CLIENT_RESPONSES_MAX);
-        if is_news && room <= ANSWERS_RESERVE {
+        if is_news && client.responses.waiting() > NEWS_WAITING_MAX {
             client.missed += 1;
             return;
         }
         if client.missed > 0 {
             let missed = std::mem::take(&mut client.missed);
             let notice = Box::new(Notice::Gap { missed });
-            drop(client.responses.try_send(Response::Notice { notice }));
+            drop(client.responses.send(&Response::Notice { notice }));
         }
-        if client.responses.try_send(response).is_err() {
+        if client.responses.send(&response).is_err() {
             // Not even answers are taken any more: the client is as good as gone. Its queue ends
             // here, its reader tells the desk.
             tracing::warn!(connection, "a client does not read its answers");
@@ -222,7 +218,7 @@ impl Crew {
         }
         let Some(client) = self.clients.get(&connection) else { return };
         let responses = client.responses.clone();
-        tokio::task::spawn_blocking(move || drop(responses.blocking_send(response())));
+        tokio::task::spawn_blocking(move || drop(responses.send(&response())));
     }
 
     fn open(&mut self, spec: SessionSpec, then: Vec<Ask>) {
@@ -247,11 +243,9 @@ impl Crew {
         };
         let id = spec.id.clone();
         tokio::spawn(forward(id.clone(), holder.facts, self.inbox.clone()));
-        let (asks, queue) = mpsc::channel(ASKS_MAX);
-        tokio::spawn(pass_on(queue, holder.asks));
+        let asks = holder.asks;
         for ask in std::iter::once(Ask::Open { spec }).chain(then) {
-            // The queue is empty and longer than this.
-            drop(asks.try_send(ask));
+            asks.send(&ask).map_err(|e| format!("cannot tell a holder what to open: {e}"))?;
         }
         self.links.insert(id, Link { asks, probe: None });
         Ok(())
@@ -320,15 +314,6 @@ async fn forward(session: SessionId, mut facts: mpsc::Receiver<Fact>, inbox: mps
         }
     }
     drop(inbox.send(Event::LinkLost { session }).await);
-}
-
-/// Hands a link's asks to its holder, in order, until either is gone.
-async fn pass_on(mut queue: mpsc::Receiver<Ask>, mut holder: Asks) {
-    while let Some(ask) = queue.recv().await {
-        if holder.send(&ask).await.is_err() {
-            return;
-        }
-    }
 }
 
 /// Starts the process that forks holders. Its environment is all that `/proc` will ever show of a

@@ -1,15 +1,14 @@
-//! The Unix socket: each client has a task that reads it and one that writes to it; the loop
-//! knows it by a number and a bounded queue.
+//! The Unix socket: each client has a task that reads it, and an outlet to which the crew writes;
+//! the loop knows it by a number.
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
 
-use super::inbox::{CLIENT_RESPONSES_MAX, ConnectionId, Event};
+use super::inbox::{ConnectionId, Event};
 use super::ownership;
-use crate::control::{Request, Response};
-use crate::domain::frame::{self, Decoder};
+use crate::control::Request;
+use crate::domain::frame::Decoder;
+use crate::session::stream::{Inlet, Outlet};
 
 /// How many clients at a time; one more is closed at once.
 const CONNECTIONS_MAX: usize = 512;
@@ -47,24 +46,25 @@ pub(super) async fn listen(listener: UnixListener, inbox: mpsc::Sender<Event>) {
 }
 
 async fn serve_client(stream: UnixStream, connection: ConnectionId, inbox: mpsc::Sender<Event>) {
-    let (reader, writer) = stream.into_split();
-    let (responses, outgoing) = mpsc::channel(CLIENT_RESPONSES_MAX);
-    if inbox.send(Event::Connected { connection, responses }).await.is_err() {
-        return;
+    let Ok((reader, responses, drained)) = ends(stream) else { return };
+    let writing = tokio::spawn(drained);
+    if inbox.send(Event::Connected { connection, responses: responses.clone() }).await.is_ok() {
+        read_requests(reader, connection, &inbox).await;
+        drop(inbox.send(Event::Gone { connection }).await);
     }
-    let writing = tokio::spawn(write_responses(writer, outgoing));
-    read_requests(reader, connection, &inbox).await;
-    drop(inbox.send(Event::Gone { connection }).await);
-    // The loop drops its end of the queue when it hears `Gone`, and what is queued still goes out
-    // to a client that only closed its writing half.
+    // What is queued still goes out to a client that only closed its writing half.
+    responses.close();
     drop(writing.await);
 }
 
-async fn read_requests(
-    mut reader: OwnedReadHalf,
-    connection: ConnectionId,
-    inbox: &mpsc::Sender<Event>,
-) {
+fn ends(stream: UnixStream) -> std::io::Result<(Inlet, Outlet, impl Future<Output = ()> + Send)> {
+    let stream = stream.into_std()?;
+    let reader = Inlet::new(stream.try_clone()?)?;
+    let (responses, drained) = Outlet::new(stream)?;
+    Ok((reader, responses, drained))
+}
+
+async fn read_requests(mut reader: Inlet, connection: ConnectionId, inbox: &mpsc::Sender<Event>) {
     let mut decoder = Decoder::default();
     let mut buffer = vec![0; 16 * 1024];
     loop {
@@ -86,20 +86,5 @@ async fn read_requests(
             Ok(0) | Err(_) => return,
             Ok(count) => decoder.push(&buffer[..count]),
         }
-    }
-}
-
-async fn write_responses(mut writer: OwnedWriteHalf, mut outgoing: mpsc::Receiver<Response>) {
-    let mut bytes = Vec::new();
-    while let Some(response) = outgoing.recv().await {
-        bytes.clear();
-        if let Err(error) = frame::encode(&response, &mut bytes) {
-            tracing::error!(%error, "a response cannot be written");
-            return;
-        }
-        if writer.write_all(&bytes).await.is_err() {
-            return;
-        }
-        bytes.shrink_to(64 * 1024);
     }
 }

@@ -1,20 +1,15 @@
 //! Everything that the coordinator's loop can hear: one closed list.
 
-use tokio::sync::mpsc;
-
-use crate::control::{Request, Response};
+use crate::control::Request;
 use crate::domain::ids::{CommandId, SessionId};
 use crate::domain::result::Child;
 use crate::report::record::RunReport;
+use crate::session::stream::Outlet;
 use crate::session::wire::Fact;
 
 /// How many events may wait. A full inbox makes doors and links wait, which is the back-pressure
 /// that reaches clients; the loop itself never sends to it.
 pub(super) const INBOX_EVENTS_MAX: usize = 4096;
-
-/// How many responses may wait for one client. A client that lets more pile up is slow: its
-/// notices are dropped and counted (`Notice::Gap`).
-pub(super) const CLIENT_RESPONSES_MAX: usize = 1024;
 
 /// A connection, numbered as it came.
 pub(super) type ConnectionId = u64;
@@ -27,7 +22,7 @@ pub(super) enum Event {
         /// Its number.
         connection: ConnectionId,
         /// Where its responses go.
-        responses: mpsc::Sender<Response>,
+        responses: Outlet,
     },
     /// It asks something.
     Asked {

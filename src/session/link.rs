@@ -6,14 +6,12 @@ use std::os::unix::net::UnixStream as StdStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 
-use crate::domain::frame::{self, Decoder};
+use crate::domain::frame::Decoder;
 
 use super::os::handover;
+use super::stream::{Inlet, Outlet, OutletError};
 use super::wire::{Ask, Fact};
 
 /// Facts that the coordinator may be behind; a holder tells less when they pile up.
@@ -61,11 +59,12 @@ impl Stage {
         let (near, far) = StdStream::pair()?;
         let socket = self.socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         handover::send(socket, &far)?;
-        near.set_nonblocking(true)?;
-        let (reader, writer) = UnixStream::from_std(near)?.into_split();
+        let inlet = Inlet::new(near.try_clone()?)?;
+        let (outlet, drained) = Outlet::new(near)?;
         let (told, facts) = mpsc::channel(FACTS_WAITING_MAX);
-        tokio::spawn(read_facts(reader, told));
-        Ok(HolderLink { asks: Asks { writer }, facts })
+        tokio::spawn(read_facts(inlet, told));
+        tokio::spawn(drained);
+        Ok(HolderLink { asks: Asks { outlet }, facts })
     }
 }
 
@@ -92,15 +91,15 @@ impl HolderLink {
     ///
     /// # Errors
     /// When the holder is gone.
-    pub async fn send(&mut self, ask: &Ask) -> io::Result<()> {
-        self.asks.send(ask).await
+    pub fn send(&self, ask: &Ask) -> Result<(), OutletError> {
+        self.asks.send(ask)
     }
 }
 
-/// The writing half of a link.
+/// The writing half of a link. A holder that does not read makes nobody wait.
 #[derive(Debug)]
 pub struct Asks {
-    writer: OwnedWriteHalf,
+    outlet: Outlet,
 }
 
 impl Asks {
@@ -108,14 +107,18 @@ impl Asks {
     ///
     /// # Errors
     /// When the holder is gone.
-    pub async fn send(&mut self, ask: &Ask) -> io::Result<()> {
-        let mut bytes = Vec::new();
-        frame::encode(ask, &mut bytes).map_err(io::Error::other)?;
-        self.writer.write_all(&bytes).await
+    pub fn send(&self, ask: &Ask) -> Result<(), OutletError> {
+        self.outlet.send(ask)
     }
 }
 
-async fn read_facts(mut reader: OwnedReadHalf, told: mpsc::Sender<Fact>) {
+impl Drop for Asks {
+    fn drop(&mut self) {
+        self.outlet.close();
+    }
+}
+
+async fn read_facts(mut reader: Inlet, told: mpsc::Sender<Fact>) {
     let mut decoder = Decoder::default();
     let mut buffer = vec![0; 16 * 1024];
     loop {

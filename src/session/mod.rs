@@ -8,5 +8,6 @@ mod driver;
 pub mod holder;
 pub mod link;
 mod os;
+pub mod stream;
 pub mod sweep;
 pub mod wire;

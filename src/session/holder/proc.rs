@@ -1,6 +1,7 @@
 //! What `/proc` says of processes.
 
 use std::fs;
+use std::io::Read as _;
 use std::os::linux::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -76,10 +77,11 @@ impl Process {
 /// The children of a process, of all its threads.
 pub(in crate::session) fn children(pid: i32) -> Vec<i32> {
     let mut all = Vec::new();
-    for thread in threads(pid) {
-        match fs::read_to_string(format!("/proc/{pid}/task/{thread}/children")) {
+    let threads = if is_single_threaded(pid) { vec![pid] } else { threads(pid) };
+    for thread in threads {
+        match list(&format!("/proc/{pid}/task/{thread}/children")) {
             Ok(list) => {
-                all.extend(list.split_ascii_whitespace().filter_map(|n| n.parse::<i32>().ok()))
+                all.extend(list.split_ascii_whitespace().filter_map(|n| n.parse::<i32>().ok()));
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 if fs::exists("/proc/self/task").unwrap_or(false)
@@ -93,6 +95,24 @@ pub(in crate::session) fn children(pid: i32) -> Vec<i32> {
         }
     }
     all
+}
+
+/// A process's `task` folder has a link for each thread besides its own two (proc(5)): asking for
+/// their number is cheaper than listing them, and this stands in the path of every command.
+fn is_single_threaded(pid: i32) -> bool {
+    fs::metadata(format!("/proc/{pid}/task")).is_ok_and(|task| task.st_nlink() == 3)
+}
+
+/// A short file of `/proc`, read without asking for its size, which it does not have.
+fn list(path: &str) -> std::io::Result<String> {
+    let mut file = fs::File::open(path)?;
+    let mut bytes = [0; 1024];
+    let got = file.read(&mut bytes)?;
+    let mut text = String::from_utf8_lossy(&bytes[..got]).into_owned();
+    if got == bytes.len() {
+        file.read_to_string(&mut text)?;
+    }
+    Ok(text)
 }
 
 /// A kernel without `children` files: every process is asked for its parent.

@@ -87,15 +87,19 @@ impl Tree {
     /// What is left of the command. A child that bash has only just forked is still a copy of
     /// bash: it gets a moment to become what it is to be.
     pub(super) fn settled(&self, shell: &CStr) -> Vec<Process> {
+        let mut left = self.born();
+        if left.is_empty() {
+            return left;
+        }
         let program = proc::file_of(Path::new(OsStr::from_bytes(shell.to_bytes())));
         let started = Instant::now();
         loop {
-            let left = self.born();
             let copies = left.iter().any(|process| proc::program_of(process.pid) == program);
             if !copies || program.is_none() || started.elapsed() > SETTLE_MAX {
                 return left;
             }
             std::thread::sleep(SETTLE_STEP);
+            left = self.born();
         }
     }
 

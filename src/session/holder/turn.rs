@@ -18,6 +18,9 @@ use super::session::Session;
 
 /// What is read of a terminal before anything else gets its turn.
 const TURN_BYTES: usize = 256 * 1024;
+/// How long a command's start waits for company. A quick command's end comes sooner than this, and
+/// both wake the coordinator once.
+const START_WAITS_MS: u64 = 2;
 /// How long the last facts may take to leave.
 const LAST_WORDS_MS: u64 = 2_000;
 
@@ -65,6 +68,7 @@ pub(super) fn hold(link: UnixStream) -> io::Result<()> {
         outbox: Outbox::default(),
         clock: Clock::start(),
         session: None,
+        held_until_ms: None,
         lost: false,
     };
     while holder.turn()? {}
@@ -79,6 +83,8 @@ struct Holder {
     outbox: Outbox,
     clock: Clock,
     session: Option<Session>,
+    /// Facts wait for others until then.
+    held_until_ms: Option<u64>,
     /// The coordinator is gone.
     lost: bool,
 }
@@ -120,13 +126,21 @@ impl Holder {
         let Some(session) = &mut self.session else { return Ok(!self.lost) };
         session.tick(self.outbox.is_busy(), now_ms);
         session.start_next(now_ms);
-        for fact in session.take_facts() {
+        let facts = session.take_facts();
+        if !facts.is_empty() {
+            let may_wait = facts.iter().all(|fact| matches!(fact, FactBody::Started { .. }));
+            self.held_until_ms = may_wait.then_some(now_ms + START_WAITS_MS);
+        }
+        for fact in facts {
             if !self.lost && self.outbox.push(fact).is_err() {
                 self.lost = true;
             }
         }
-        if !self.lost && self.outbox.flush(&self.link).is_err() {
-            self.lost = true;
+        if self.held_until_ms.is_none_or(|until| until <= now_ms) {
+            self.held_until_ms = None;
+            if !self.lost && self.outbox.flush(&self.link).is_err() {
+                self.lost = true;
+            }
         }
         if self.lost {
             // Nobody is left to report to: the tree ends with its session.
@@ -138,13 +152,14 @@ impl Holder {
     fn wait(&mut self) -> io::Result<Ready> {
         let now_ms = self.clock.now_ms();
         let due = self.session.as_ref().and_then(|session| session.next_due(now_ms));
+        let due = due.into_iter().chain(self.held_until_ms).min();
         let timeout = due.map(|due| {
             let ms = i64::try_from(due.saturating_sub(now_ms)).unwrap_or(i64::MAX);
             Timespec { tv_sec: ms / 1000, tv_nsec: ms % 1000 * 1_000_000 }
         });
         let mut watched = vec![PollFd::new(&self.deaths, PollFlags::IN)];
         let mut link = PollFlags::IN;
-        link.set(PollFlags::OUT, self.outbox.has_waiting());
+        link.set(PollFlags::OUT, self.outbox.has_waiting() && self.held_until_ms.is_none());
         if !self.lost {
             watched.push(PollFd::new(&self.link, link));
         }

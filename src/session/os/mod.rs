@@ -4,3 +4,4 @@ pub(super) mod handover;
 pub(super) mod process;
 pub(super) mod pty;
 pub(super) mod spawn;
+pub(super) mod watch;

@@ -104,7 +104,6 @@ fn a_service_is_ready_when_it_listens() {
                 command: id.clone(),
                 reason: callboard::domain::outcome::Reason::Interrupted,
             })
-            .await
             .unwrap();
         session.end_of(&id).await;
         assert_eq!(session.close().await, 0);

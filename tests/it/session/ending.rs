@@ -118,7 +118,6 @@ fn an_interrupt_leaves_a_usable_session() {
             session
                 .link
                 .send(&Ask::End { command: id.clone(), reason: Reason::Interrupted })
-                .await
                 .unwrap();
             let ended = session.end_of(&id).await;
             assert_eq!(ended.end.state, CommandState::Failed, "{text}");
@@ -145,11 +144,10 @@ fn a_queued_command_is_dropped() {
         session
             .link
             .send(&Ask::End { command: queued.clone(), reason: Reason::Interrupted })
-            .await
             .unwrap();
         let dropped = session.end_of(&queued).await.end;
         assert_eq!((dropped.reason, dropped.started_at), (Some(Reason::Interrupted), None));
-        session.link.send(&Ask::Close).await.unwrap();
+        session.link.send(&Ask::Close).unwrap();
         let closed = session.end_of(&running).await.end;
         assert_eq!(closed.reason, Some(Reason::SessionClosed));
         session.until(|fact| matches!(fact, FactBody::Closed { .. }).then_some(())).await;
@@ -198,7 +196,7 @@ fn interrupts_at_any_moment_hit_their_own_command_alone() {
             let second = session.begin(command("", "echo second; (exit 3)")).await;
             tokio::time::sleep(std::time::Duration::from_micros(round * 97 % 4_000)).await;
             let ask = Ask::End { command: first.clone(), reason: Reason::Interrupted };
-            session.link.send(&ask).await.unwrap();
+            session.link.send(&ask).unwrap();
             let ended = session.end_of(&first).await.end;
             let clean = ended.exit_code == Some(0) && ended.reason.is_none();
             assert!(clean || ended.reason == Some(Reason::Interrupted), "{round}: {ended:?}");

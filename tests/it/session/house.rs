@@ -83,8 +83,8 @@ pub(super) async fn open_as(
     folder: tempfile::TempDir,
     spec: SessionSpec,
 ) -> Result<Session, String> {
-    let mut link = stage.open().unwrap();
-    link.send(&Ask::Open { spec }).await.unwrap();
+    let link = stage.open().unwrap();
+    link.send(&Ask::Open { spec }).unwrap();
     let mut session = Session {
         link,
         folder,
@@ -152,7 +152,7 @@ impl Session {
         self.next += 1;
         spec.id = CommandId::new(format!("c{}", self.next));
         let id = spec.id.clone();
-        self.link.send(&Ask::Run { spec }).await.unwrap();
+        self.link.send(&Ask::Run { spec }).unwrap();
         id
     }
 
@@ -185,7 +185,7 @@ impl Session {
 
     /// Ends the session; the survivors' count.
     pub(super) async fn close(mut self) -> usize {
-        self.link.send(&Ask::Close).await.unwrap();
+        self.link.send(&Ask::Close).unwrap();
         let survivors = self
             .until(|fact| match fact {
                 FactBody::Closed { survivors } => Some(survivors.len()),

@@ -21,7 +21,7 @@ async fn asked(session: &mut Session) -> Awaiting {
 
 async fn answer(session: &mut Session, id: &CommandId, text: &str) {
     let ask = Ask::Input { command: Some(id.clone()), text: text.to_owned() };
-    session.link.send(&ask).await.unwrap();
+    session.link.send(&ask).unwrap();
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn input_that_nobody_read_is_told_and_gone() {
         assert!(ended.end.notes.contains(&Note::InputDiscarded { bytes: 10 }), "{ended:?}");
         // Nor is there any for an idle session.
         answer(&mut session, &id, "late\n").await;
-        session.link.send(&Ask::Input { command: None, text: "late\n".to_owned() }).await.unwrap();
+        session.link.send(&Ask::Input { command: None, text: "late\n".to_owned() }).unwrap();
         let mut asks = command("", "read x; echo \"<$x>\"");
         asks.inputs = vec!["right\n".to_owned()];
         assert!(session.run_as(asks).await.stdout.ends_with("<right>\n"));

@@ -108,7 +108,7 @@ fn a_window_that_changes_is_told_to_programs() {
     with(async {
         let mut session = open_on(stage()).await.unwrap();
         let size = callboard::domain::session::Size { cols: 60, rows: 20 };
-        session.link.send(&Ask::Resize { size }).await.unwrap();
+        session.link.send(&Ask::Resize { size }).unwrap();
         assert_eq!(session.run("stty size").await.stdout, "20 60\n");
         assert_eq!(session.run("stty size <&2").await.stdout, "20 60\n");
         assert_eq!(session.close().await, 0);

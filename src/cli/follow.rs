@@ -4,8 +4,8 @@
 //! stays until the coordinator says that the run is over, for only then is nothing left of it.
 //!
 //! ```text
-//!   Submit ──► Submitted ──► WatchRun ──► Report, Notice … ──► RunEnded
-//!                               Ctrl-C ──► CancelRun{now: false} … CancelRun{now: true}
+//!   Submit ──► Submitted, Notice … ──► RunEnded
+//!   Ctrl-C ──► CancelRun{now: false} … CancelRun{now: true}
 //! ```
 
 use std::collections::BTreeMap;
@@ -75,8 +75,7 @@ pub(super) fn submit_and_follow(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Question {
     Submit,
-    Watch,
-    /// The whole report: after a gap, or when the run had ended before it was watched.
+    /// The whole report, after a gap.
     Report,
     Cancel,
 }
@@ -102,7 +101,7 @@ impl Follower<'_> {
             Event::Wire(Ok(Response::Notice { notice })) => self.notice(*notice),
             Event::Wire(Ok(Response::Reply { id, answer })) => self.answer(id, *answer),
             Event::Wire(Ok(Response::Refusal { id, failure })) => match self.asked.remove(&id) {
-                Some(Question::Submit | Question::Watch) => Err(WireError::Refused(failure).into()),
+                Some(Question::Submit) => Err(WireError::Refused(failure).into()),
                 // A run that ended before the refusal says so itself; a report can be asked for.
                 _ => {
                     self.progress.say(&failure.message);
@@ -116,19 +115,12 @@ impl Follower<'_> {
     fn answer(&mut self, id: u64, answer: Answer) -> Result<Option<Box<RunReport>>, Lost> {
         let question = self.asked.remove(&id);
         match (question, answer) {
-            (Some(Question::Submit), Answer::Submitted { run }) => {
+            (Some(Question::Submit), Answer::Submitted { run, report }) => {
                 self.progress.say(&format!("run {run}"));
-                self.run = Some(run.clone());
-                self.send(Question::Watch, Call::WatchRun { run })?;
+                self.progress.begin(&report);
+                self.run = Some(run);
                 if self.interrupts > 0 {
                     self.cancel()?;
-                }
-                Ok(None)
-            }
-            (Some(Question::Watch), Answer::Report { report }) => {
-                self.progress.begin(&report);
-                if report.outcome.is_some() {
-                    self.ask_report()?;
                 }
                 Ok(None)
             }
@@ -143,7 +135,6 @@ impl Follower<'_> {
             (Some(question), _) => {
                 let call = match question {
                     Question::Submit => "submit",
-                    Question::Watch => "watch_run",
                     Question::Report => "report",
                     Question::Cancel => "cancel_run",
                 };
@@ -246,10 +237,8 @@ mod tests {
         stand_in.welcome();
         let (id, call) = stand_in.asked();
         assert!(matches!(call, Call::Submit { .. }), "{call:?}");
-        stand_in.reply(id, Answer::Submitted { run: "R1".into() });
-        let (id, call) = stand_in.asked();
-        assert_eq!(call, Call::WatchRun { run: "R1".into() });
-        stand_in.reply(id, Answer::Report { report: Box::new(report()) });
+        let report = Box::new(report());
+        stand_in.reply(id, Answer::Submitted { run: "R1".into(), report });
     }
 
     #[test]
@@ -260,21 +249,6 @@ mod tests {
             stand_in.notice(Notice::RunEnded { report: Box::new(ended_report(0)) });
         });
         assert_eq!(report.unwrap().outcome, Some(RunOutcome::Succeeded));
-    }
-
-    #[test]
-    fn a_run_that_ended_before_it_was_watched_is_asked_for() {
-        let report = follow(0, |stand_in| {
-            stand_in.welcome();
-            let (id, _) = stand_in.asked();
-            stand_in.reply(id, Answer::Submitted { run: "R1".into() });
-            let (id, _) = stand_in.asked();
-            stand_in.reply(id, Answer::Report { report: Box::new(ended_report(1)) });
-            let (id, call) = stand_in.asked();
-            assert_eq!(call, Call::Report { run: "R1".into() });
-            stand_in.reply(id, Answer::Report { report: Box::new(ended_report(1)) });
-        });
-        assert_eq!(report.unwrap().exit_code, Some(1));
     }
 
     #[test]

@@ -158,10 +158,13 @@ pub enum Answer {
         /// Its pid.
         pid: u32,
     },
-    /// To `Submit`.
+    /// To `Submit`. Unless the run is detached the connection follows it from here on, as after
+    /// `WatchRun`.
     Submitted {
         /// The run's id.
         run: RunId,
+        /// The record before anything has started, its tasks left out.
+        report: Box<RunReport>,
     },
     /// To `WatchRun` and `Report`.
     Report {

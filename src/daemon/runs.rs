@@ -150,11 +150,13 @@ impl Desk {
                 tasks,
                 env,
                 client: (!detach).then_some(connection),
-                followers: Vec::new(),
+                followers: if detach { Vec::new() } else { vec![connection] },
                 attempts: BTreeMap::new(),
             },
         );
-        self.reply(connection, id, Answer::Submitted { run: run.clone() });
+        if let Some(report) = self.opening_report(&run, now) {
+            self.reply(connection, id, Answer::Submitted { run: run.clone(), report });
+        }
         self.run_step(&run, Event::Begin, now);
     }
 
@@ -171,16 +173,25 @@ impl Desk {
             if !live.followers.contains(&connection) {
                 live.followers.push(connection);
             }
-            if let Some(draft) = self.report_draft(run, now) {
-                // Counts are enough to begin with, and at once: news may follow right behind.
-                let mut report = Box::new(draft.report);
-                report.tasks.clear();
+            if let Some(report) = self.opening_report(run, now) {
                 self.reply(connection, id, Answer::Report { report });
             }
             return;
         }
         let call = crate::control::Call::Report { run: run.clone() };
         self.asked(connection, crate::control::Request { id, call }, now);
+    }
+
+    /// What whoever follows a run begins with. Counts are enough, and at once: news follows right
+    /// behind.
+    fn opening_report(
+        &self,
+        run: &RunId,
+        now: Timestamp,
+    ) -> Option<Box<crate::report::record::RunReport>> {
+        let mut report = Box::new(self.report_draft(run, now)?.report);
+        report.tasks.clear();
+        Some(report)
     }
 
     pub(super) fn cancel_run(&mut self, run: &RunId, at_once: bool, now: Timestamp) {

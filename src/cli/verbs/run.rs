@@ -154,7 +154,7 @@ impl Run {
             let last = tries.next().is_none_or(|number| number == TRIES);
             let submit = Box::new(submit.clone());
             match place.connect_or_start()?.ask(Call::Submit { submit }) {
-                Ok(Answer::Submitted { run }) => break run,
+                Ok(Answer::Submitted { run, .. }) => break run,
                 Ok(_) => return Err(WireError::Unexpected { call: "submit" }.into()),
                 Err(error) if !last && starter::is_absence(&error) => {}
                 Err(error) => return Err(error.into()),

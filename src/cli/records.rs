@@ -1,14 +1,18 @@
-//! What the state folder says of runs while no coordinator runs: `runs/<run>/report.json`.
+//! What the state folder says of runs while no coordinator runs: `runs/<run>/report.json`, and the
+//! journal for runs whose coordinator was lost before it wrote one.
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
 use super::failure::{Failure, Kind};
 use crate::control::RunLine;
-use crate::domain::ids::RunId;
+use crate::domain::ids::{RunId, WorkspaceId};
+use crate::journal::{self, JournalError};
+use crate::report::ledger::Ledger;
 use crate::report::record::RunReport;
 
 /// The report of a run, if it has one.
@@ -20,7 +24,10 @@ pub(super) fn report(state: &Path, run: &RunId) -> Result<Option<RunReport>, Fai
     if run.as_str().is_empty() || run.as_str().starts_with('.') || run.as_str().contains('/') {
         return Ok(None);
     }
-    read(&state.join("runs").join(run.as_str()).join("report.json"))
+    match read(&state.join("runs").join(run.as_str()).join("report.json"))? {
+        Some(report) => Ok(Some(report)),
+        None => Ok(ledger(state)?.cut_off(run, &workspace_of(state))),
+    }
 }
 
 /// Every run that has a report, newest first. Reports of another version are left out.
@@ -30,15 +37,48 @@ pub(super) fn report(state: &Path, run: &RunId) -> Result<Option<RunReport>, Fai
 pub(super) fn runs(state: &Path) -> Result<Vec<RunLine>, Failure> {
     let folder = state.join("runs");
     let entries = match fs::read_dir(&folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Ok(entries) => entries.flatten().map(|entry| entry.path()).collect(),
+        Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
         Err(error) => return Err(Failure::file(&folder, "read", &error)),
     };
     // A line has a part of the report's keys, and the others are skipped.
-    let line = |folder: &Path| read::<RunLine>(&folder.join("report.json")).ok().flatten();
-    let mut runs: Vec<_> = entries.flatten().filter_map(|entry| line(&entry.path())).collect();
+    let line = |folder: &PathBuf| read::<RunLine>(&folder.join("report.json")).ok().flatten();
+    let mut runs: Vec<_> = entries.iter().filter_map(line).collect();
+    let ledger = ledger(state)?;
+    let workspace = workspace_of(state);
+    let cut_off = ledger.open().filter_map(|run| ledger.cut_off(run, &workspace));
+    let cut_off: Vec<_> = cut_off
+        .filter(|report| runs.iter().all(|line| line.run_id != report.run_id))
+        .map(|report| RunLine {
+            run_id: report.run_id,
+            outcome: report.outcome,
+            exit_code: report.exit_code,
+            started_at: report.started_at,
+            counts: report.counts,
+        })
+        .collect();
+    runs.extend(cut_off);
     runs.sort_by(|a, b| (b.started_at, &b.run_id).cmp(&(a.started_at, &a.run_id)));
     Ok(runs)
+}
+
+/// The runs that the journal has no end of.
+fn ledger(state: &Path) -> Result<Ledger, Failure> {
+    let mut ledger = Ledger::default();
+    let read = journal::read(&state.join("journal"), &mut |line| {
+        ledger.fold(line.at, &line.event);
+        ControlFlow::Continue(())
+    });
+    match read {
+        Ok(_) | Err(JournalError::Missing { .. }) => Ok(ledger),
+        Err(error) => Err(Failure::new(Kind::Machine, error.to_string())),
+    }
+}
+
+/// The state folder is named after the workspace, with a key behind it.
+fn workspace_of(state: &Path) -> WorkspaceId {
+    let name = state.file_name().unwrap_or_default().to_string_lossy();
+    WorkspaceId::new(name.rsplit_once('-').map_or(&*name, |(id, _)| id))
 }
 
 /// No such run.

@@ -59,6 +59,7 @@ pub(super) async fn run(
         }
     }
     settler.flush();
+    settler.crew.part().await;
     Ok(())
 }
 

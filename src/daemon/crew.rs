@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -24,6 +25,9 @@ use crate::session::wire::{Ask, Fact, FactBody};
 /// Bytes that wait for a client from which on it gets no more news: it is slow, and is told how
 /// many it missed. Answers it still gets.
 const NEWS_WAITING_MAX: usize = 1024 * 1024;
+/// How long clients may take to read their last answers when the coordinator ends.
+const PARTING_MAX: Duration = Duration::from_secs(5);
+const PARTING_PAUSE: Duration = Duration::from_millis(2);
 /// Transcripts of more bytes than this are read on another thread than the loop's.
 const READ_INLINE_MAX: u64 = 16 * 1024;
 
@@ -87,6 +91,17 @@ impl Crew {
                 self.clients.remove(connection);
             }
             _ => {}
+        }
+    }
+
+    /// Lets the clients have what waits for them, for as long as they take it.
+    pub(super) async fn part(self) {
+        let clients: Vec<Outlet> =
+            self.clients.into_values().map(|client| client.responses).collect();
+        clients.iter().for_each(Outlet::close);
+        let started = Instant::now();
+        while clients.iter().any(|client| client.waiting() > 0) && started.elapsed() < PARTING_MAX {
+            tokio::time::sleep(PARTING_PAUSE).await;
         }
     }
 

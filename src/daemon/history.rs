@@ -11,6 +11,7 @@ use crate::domain::ids::{CommandId, RunId};
 use crate::domain::outcome::{CommandState, RunOutcome, TaskState};
 use crate::domain::time::Timestamp;
 use crate::journal::Line;
+use crate::report::ledger::Ledger;
 
 /// The fold of a journal, as far as a coordinator needs it.
 #[derive(Debug, Default)]
@@ -19,6 +20,8 @@ pub(super) struct History {
     pub runs: Vec<RunLine>,
     /// How long commands took.
     pub durations: Durations,
+    /// Runs that have no end.
+    pub ledger: Ledger,
     /// Board entries with the numbers of their lines, oldest first.
     pub board: Vec<(u64, BoardEntry)>,
     /// The time of the last line.
@@ -31,6 +34,7 @@ impl History {
     /// Takes one line in, in order.
     pub(super) fn fold(&mut self, line: Line) {
         self.last_at = self.last_at.max(line.at);
+        self.ledger.fold(line.at, &line.event);
         match line.event {
             Event::CoordinatorStarted { .. } => self.texts.clear(),
             Event::RunSubmitted { run, plan, selected, .. } => {

@@ -17,6 +17,7 @@ use super::doors;
 use super::history::History;
 use super::inbox::{Event, INBOX_EVENTS_MAX};
 use super::ownership::{self, Owner, TakeError};
+use super::reports;
 use super::workspace::{Places, Workspace, WorkspaceError};
 use crate::board::{Board, BoardError};
 use crate::domain::event::{Event as Record, Stamped};
@@ -109,6 +110,9 @@ async fn serve_owned(
     let clock = Clock::start(history.last_at);
     let mut board = open_board(workspace, &history, replay.last_seq)?;
     history.board.clear();
+    let id = workspace_id(workspace);
+    let folders = folders(workspace);
+    let mut opening = end_cut_off_runs(&mut history, &id, &folders.runs, clock.now());
     let started = Stamped {
         at: clock.now(),
         event: Record::CoordinatorStarted {
@@ -116,7 +120,8 @@ async fn serve_owned(
             version: env!("CARGO_PKG_VERSION").to_owned(),
         },
     };
-    drop(journal.append(vec![started], false));
+    opening.push(started);
+    journal.append(opening, true).await?;
     let stage = start_stage().map_err(io("starting the stage"))?;
     let listener = owner.listen().map_err(io("opening the socket"))?;
     listener.set_nonblocking(true).map_err(io("opening the socket"))?;
@@ -125,9 +130,7 @@ async fn serve_owned(
     let (sender, inbox) = mpsc::channel(INBOX_EVENTS_MAX);
     let doors = tokio::spawn(doors::listen(listener, sender.clone()));
     let signals = tokio::spawn(watch_signals(sender.clone()));
-    let folders = folders(workspace);
     write_inputs(&folders.inputs).map_err(io("writing the inputs file"))?;
-    let id = workspace_id(workspace);
     let version = board.tick(clock.now());
     let desk = Desk::new(id.clone(), folders.clone(), history, version, clock.now(), for_client);
     let crew = Crew::new(id, folders, stage, board, sender);
@@ -136,6 +139,33 @@ async fn serve_owned(
     signals.abort();
     drop(owner);
     Ok(ended?)
+}
+
+/// Ends the runs that an earlier coordinator was lost in: their sessions ended with it, and what
+/// they came to is written down as any run's is.
+fn end_cut_off_runs(
+    history: &mut History,
+    workspace: &WorkspaceId,
+    runs: &Path,
+    now: Timestamp,
+) -> Vec<Stamped> {
+    let ledger = std::mem::take(&mut history.ledger);
+    let mut events = Vec::new();
+    for report in ledger.open().filter_map(|run| ledger.cut_off(run, workspace)) {
+        let (Some(outcome), Some(exit_code)) = (report.outcome, report.exit_code) else { continue };
+        let run = report.run_id.clone();
+        if let Err(error) = reports::write(&reports::file(runs, &run), &report) {
+            // Without its end in the journal the next start tries again.
+            tracing::error!(%run, %error, "the report of a run that was cut off cannot be written");
+            continue;
+        }
+        if let Some(line) = history.runs.iter_mut().find(|line| line.run_id == run) {
+            line.counts = report.counts.clone();
+        }
+        let event = Record::RunEnded { run, outcome, exit_code, counts: report.counts };
+        events.push(Stamped { at: now, event });
+    }
+    events
 }
 
 /// Opens the board and brings it up to date with the journal.

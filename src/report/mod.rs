@@ -8,6 +8,7 @@ pub mod format;
 mod html;
 mod json;
 mod junit;
+pub mod ledger;
 mod markdown;
 pub mod record;
 #[cfg(test)]

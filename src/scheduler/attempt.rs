@@ -127,6 +127,8 @@ pub struct Attempt {
     steps: usize,
     service: bool,
     verify: bool,
+    /// How long a service may take to become ready; for ever without one.
+    ready_within_ms: Option<u64>,
     phase: Phase,
     /// When the present phase has taken too long.
     deadline: Option<Timestamp>,
@@ -140,13 +142,25 @@ enum Phase {
     /// The command was told to end.
     Ending {
         command: Command,
-        why: EndWhy,
+        why: Cause,
     },
     /// The session was told to close.
     Closing {
         end: AttemptEnd,
     },
     Over,
+}
+
+/// Why a command was told to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// Somebody above wants it.
+    Asked(EndWhy),
+    /// A service that has not become ready in its time.
+    NotReady {
+        /// The limit in ms.
+        limit_ms: u64,
+    },
 }
 
 /// The command that runs.
@@ -175,6 +189,7 @@ impl Attempt {
             steps: task.run.len(),
             service,
             verify: task.verify.is_some() && !service,
+            ready_within_ms: task.limits.timeout_ms,
             phase: Phase::Waiting,
             deadline: None,
         }
@@ -202,7 +217,7 @@ impl Attempt {
             Event::Resumed => self.resumed(),
             Event::ServiceReady => self.service_ready(),
             Event::Ended(ended) => self.ended(&ended, now),
-            Event::End(why) => self.end(why, now),
+            Event::End(why) => self.end(Cause::Asked(why), now),
             Event::Closed { survivors } => self.session_over(survivors, Reason::SessionClosed),
             Event::Lost { survivors } => self.session_over(survivors, Reason::Lost),
             Event::Tick => self.tick(now),
@@ -228,7 +243,10 @@ impl Attempt {
     /// Runs the command at `index`, or closes the session when there is none.
     fn run_from(&mut self, index: usize, now: Timestamp) -> Vec<Effect> {
         let Some(role) = self.role(index) else { return self.close(AttemptEnd::Succeeded, now) };
-        self.deadline = None;
+        self.deadline = match role {
+            Role::Service => self.ready_within_ms.map(|ms| now.plus_ms(ms)),
+            Role::Step | Role::Verify => None,
+        };
         self.phase = Phase::Running(Command { index, role, ready: false, question: None });
         vec![Effect::RunCommand { index, role }]
     }
@@ -260,6 +278,7 @@ impl Attempt {
         match &mut self.phase {
             Phase::Running(command) if command.role == Role::Service && !command.ready => {
                 command.ready = true;
+                self.deadline = None;
                 vec![Effect::ServiceReady]
             }
             _ => vec![],
@@ -280,7 +299,7 @@ impl Attempt {
         let is_last = self.role(next).is_none();
         // It completed before our wish reached it: an attempt that has nothing left to do has
         // succeeded, and an answer that crossed our giving up lets it go on.
-        if goes_on && (is_last || matches!(why, None | Some(EndWhy::Unanswered))) {
+        if goes_on && (is_last || matches!(why, None | Some(Cause::Asked(EndWhy::Unanswered)))) {
             if !is_last && ended.session_ended {
                 return self.close(verdict::of_step(Reason::ShellEnded), now);
             }
@@ -290,7 +309,7 @@ impl Attempt {
         }
         let end = match why {
             // An answer crossed our giving up, and the command then failed by itself.
-            Some(EndWhy::Unanswered) if ended.has_own_status() => {
+            Some(Cause::Asked(EndWhy::Unanswered)) if ended.has_own_status() => {
                 verdict::of(ended, command.role, command.ready)
             }
             Some(why) => ended_for(why, &command),
@@ -299,19 +318,20 @@ impl Attempt {
         self.close(end, now)
     }
 
-    fn end(&mut self, why: EndWhy, now: Timestamp) -> Vec<Effect> {
+    fn end(&mut self, why: Cause, now: Timestamp) -> Vec<Effect> {
+        let unanswered = why == Cause::Asked(EndWhy::Unanswered);
         match &mut self.phase {
             Phase::Waiting => self.over(AttemptEnd::Cancelled, vec![]),
             Phase::Opening => self.close(AttemptEnd::Cancelled, now),
             // A question that was answered meanwhile: the attempt goes on.
-            Phase::Running(command) if why == EndWhy::Unanswered && command.question.is_none() => {
+            Phase::Running(command) if unanswered && command.question.is_none() => {
                 vec![]
             }
             Phase::Running(command) => {
                 let command = command.clone();
                 let index = command.index;
                 let reason = match (&command.question, why) {
-                    (Some(question), EndWhy::Unanswered) => {
+                    (Some(question), Cause::Asked(EndWhy::Unanswered)) => {
                         Reason::AwaitingInput { prompt: question.prompt.clone() }
                     }
                     _ => Reason::Interrupted,
@@ -321,7 +341,7 @@ impl Attempt {
                 vec![Effect::EndCommand { index, reason }]
             }
             Phase::Ending { why: present, .. } => {
-                if matches!(why, EndWhy::Cancelled | EndWhy::FailFast) {
+                if matches!(why, Cause::Asked(EndWhy::Cancelled | EndWhy::FailFast)) {
                     *present = why;
                 }
                 vec![]
@@ -363,7 +383,12 @@ impl Attempt {
                 self.deadline = None;
                 vec![Effect::KillSession]
             }
-            Phase::Waiting | Phase::Running(_) | Phase::Over => vec![],
+            // Only a service that is not ready yet has a deadline while it runs.
+            Phase::Running(_) => {
+                let limit_ms = self.ready_within_ms.unwrap_or(0);
+                self.end(Cause::NotReady { limit_ms }, now)
+            }
+            Phase::Waiting | Phase::Over => vec![],
         }
     }
 
@@ -381,7 +406,15 @@ impl Attempt {
 }
 
 /// What an attempt came to that was ended from above.
-fn ended_for(why: EndWhy, command: &Command) -> AttemptEnd {
+fn ended_for(why: Cause, command: &Command) -> AttemptEnd {
+    let why = match why {
+        Cause::Asked(why) => why,
+        Cause::NotReady { limit_ms } => {
+            return AttemptEnd::TimedOut {
+                reason: TaskReason::Command(Reason::Total { limit_ms }),
+            };
+        }
+    };
     match (why, &command.question) {
         (EndWhy::ServiceDone, _) if command.ready => AttemptEnd::Succeeded,
         (EndWhy::Unanswered, Some(Question { prompt, secret })) => {

@@ -102,6 +102,34 @@ fn a_service_ended_by_us_has_succeeded() {
 }
 
 #[test]
+fn a_service_that_is_not_ready_in_time_is_ended() {
+    let mut task = service(&["serve"]);
+    task.limits.timeout_ms = Some(500);
+    let at = |ms: i64| Timestamp(1_000 + ms);
+    let late = |ready: bool| {
+        let mut attempt = Attempt::new(&task);
+        let _effects = attempt.step(Event::Begin, at(0));
+        let _effects = attempt.step(Event::Opened, at(0));
+        if ready {
+            let _effects = attempt.step(Event::ServiceReady, at(499));
+            assert_eq!(attempt.deadline(), None, "it has no limit once it is ready");
+        } else {
+            assert_eq!(attempt.deadline(), Some(at(500)));
+        }
+        (attempt.step(Event::Tick, at(500)), attempt)
+    };
+    assert_eq!(late(true).0, vec![]);
+    let (effects, mut attempt) = late(false);
+    assert_eq!(effects, vec![Effect::EndCommand { index: 0, reason: Reason::Interrupted }]);
+    let _effects = attempt.step(fails(0, Reason::Interrupted), at(600));
+    let reason = TaskReason::Command(Reason::Total { limit_ms: 500 });
+    assert_eq!(
+        attempt.step(Event::Closed { survivors: vec![] }, at(601)),
+        vec![Effect::Done { end: AttemptEnd::TimedOut { reason }, survivors: vec![] }]
+    );
+}
+
+#[test]
 fn a_service_that_dies_has_failed() {
     let ended = |code, ready| failed(TaskReason::Task(TaskCause::ServiceEnded { code, ready }));
     let signal = || Reason::Signal { signal: "KILL".to_owned(), inferred: false };

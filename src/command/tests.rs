@@ -346,6 +346,65 @@ fn answers_come_from_rules_then_from_inputs() {
 }
 
 #[test]
+fn an_answer_that_is_no_whole_line_leaves_the_question_open() {
+    let rule = |send: &str| CommandSpec {
+        on_input: vec![InputRule { pattern: "y/n|^.".to_owned(), send: send.to_owned() }],
+        ..spec("x")
+    };
+    let mut bench = Bench::running(rule("y"));
+    assert!(matches!(bench.looked(20, reads(1), "Go? y/n ")[..], [Effect::Send { .. }, _]));
+    assert_eq!(bench.at(1, Event::Output { bytes: b"y", stderr: false }), []);
+    assert_eq!(bench.looked(400, reads(1), "Go? y/n y"), [], "it may still wake");
+    let told = bench.looked(100, reads(1), "Go? y/n y");
+    assert!(matches!(&told[..], [Effect::TellAwaiting { .. }]), "{told:?}");
+    assert_eq!(bench.command.state(), CommandState::AwaitingInput);
+    assert_eq!(bench.at(5, Event::InputSent), []);
+    assert_eq!(bench.looked(20, Sight::Busy, "Go? y/n y"), [Effect::TellResumed]);
+
+    // The next given input may end the line; who does not wait for one ends it.
+    let inputs = vec!["y".to_owned(), "\n".to_owned()];
+    let unanswered = UnansweredInput::End;
+    let mut given = Bench::running(CommandSpec { inputs, unanswered, ..spec("x") });
+    for text in ["y", "\n"] {
+        let sent = given.looked(600, reads(1), "Go?");
+        assert_eq!(sent[0], Effect::Send { text: text.to_owned() });
+    }
+    assert_eq!(given.looked(600, reads(1), "Go?"), [Effect::Interrupt]);
+}
+
+#[test]
+fn no_rule_answers_the_same_question_twice() {
+    // What comes after the answer "y", the last line then, and whether the rule answers it.
+    for (output, last_line, again) in [
+        ("y", "Key? y", false),
+        ("", "Key? ", false),
+        ("\r\nKey? ", "Key? ", true),
+        ("Key? ", "Key? Key? ", true),
+        ("y more", "Key? y more", false),
+    ] {
+        let mut bench = Bench::running(CommandSpec {
+            on_input: vec![InputRule { pattern: "^Key".to_owned(), send: "y".to_owned() }],
+            ..spec("x")
+        });
+        assert!(matches!(bench.looked(20, reads(1), "Key? ")[..], [Effect::Send { .. }, _]));
+        assert_eq!(bench.at(1, Event::Output { bytes: output.as_bytes(), stderr: false }), []);
+        // A key was read, and the program reads the next one.
+        let effects = bench.looked(20, reads(2), last_line);
+        assert_eq!(matches!(effects[..], [Effect::Send { .. }, _]), again, "{last_line}");
+        assert_eq!(matches!(effects[..], [Effect::TellAwaiting { .. }]), !again, "{last_line}");
+    }
+}
+
+#[test]
+fn a_report_that_never_comes_ends_the_shell() {
+    let mut bench = Bench::running(spec("x"));
+    assert_eq!(bench.at(50, Event::ReportLost), [Effect::KillShell, Effect::Terminate]);
+    assert_eq!(bench.at(1, Event::ShellGone { fate: Fate::Signalled(9) }), []);
+    assert_eq!(bench.at(0, Event::Tree { left: 0 }), [Effect::Finish]);
+    assert_eq!(bench.end(), (CommandState::Failed, Some(Reason::ShellEnded), None));
+}
+
+#[test]
 fn a_question_without_an_answer() {
     let mut at_once = Bench::running(CommandSpec { unanswered: UnansweredInput::End, ..spec("x") });
     assert_eq!(at_once.looked(20, reads(1), "Key: "), [Effect::Interrupt]);

@@ -14,17 +14,18 @@ exec 204<&-
 # As at a prompt: an `exec` that fails leaves the shell.
 \builtin shopt -s execfail
 PS1= PS2= PS0=
-__cb_o= __cb_s=0 __cb_p=() __cb_a=()
+__cb_o= __cb_s=0 __cb_g=0 __cb_p=() __cb_a=()
 # Reports the end of a command, or that none is open.
 __cb_n() {
   __cb_b || __cb_h
   if [[ -n ${__cb_p[0]-} ]]; then \builtin set -- "${__cb_p[0]}"; fi
-  \builtin printf '%s\0' "$__cb_o" "$1" "${#__cb_p[@]}" "${__cb_p[@]}" "${PWD-}" >&201
+  \builtin printf '%s\0' "$__cb_o" "$1" "${#__cb_p[@]}" "${__cb_p[@]}" "${PWD-}" >&201 && __cb_g=0
   [[ $1 = cd ]] || __cb_s=$1
   __cb_o= __cb_p=() PROMPT_COMMAND=$__cb_l
 }
 # Takes a command; its own status is the last command's, for `$?`.
 __cb_r() {
+  __cb_g=1
   # What `mapfile` has gathered of go.
   __cb_x=()
   \builtin mapfile -t -d '' -u 205 __cb_a
@@ -56,7 +57,7 @@ __cb_h() {
 # comment swallows what `mapfile` adds.
 __cb_e='\builtin eval "${__cb_a[3]}" 2>&"${__cb_a[2]}" 200<&- 201>&- 202>&- 203>&- 205<&- 206>&-'
 __cb_m=$'\n'"if { __cb_r; } >&203; then $__cb_e; else $__cb_e; fi; { __cb_n"' "$?"; } >&203 #'
-# Go has ended: the session is closed. Or the descriptors are gone.
-__cb_l='{ __cb_n "$?"; } >&203 2>&203; { \builtin mapfile -d "" -u 200 -c 1 -C "$__cb_m" __cb_x; } 2>&203; \builtin exit "$?"'
+# After `mapfile` go has ended: the session is closed. Or a command has closed all descriptors.
+__cb_l='{ __cb_n "$?"; } >&203 2>&203; { \builtin mapfile -d "" -u 200 -c 1 -C "$__cb_m" __cb_x; } 2>&203; \builtin exit "$__cb_g"'
 \builtin unset __cb_e
 PROMPT_COMMAND=$__cb_l

@@ -3,8 +3,6 @@
 
 use crate::domain::result::{Awaiting, Certainty, Evidence};
 
-use super::state::Command;
-
 /// What a look at the foreground group showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
@@ -73,37 +71,6 @@ pub fn describe(wait: Wait, last_line: &str, quiet_ms: u64) -> Awaiting {
             Evidence::TtyPoll | Evidence::QuietPrompt => Certainty::Possible,
         },
         idle_ms: quiet_ms,
-    }
-}
-
-impl Command {
-    /// True while an answer may still do its work: the very wait that it was sent to goes on. A
-    /// program in line mode that got no whole line goes on waiting in earnest.
-    pub(super) fn answer_is_taking_effect(&self, wait: Wait, last_line: &str, now_ms: u64) -> bool {
-        let Some(answer) = self.answered.as_ref().filter(|answer| answer.token == wait.token)
-        else {
-            return false;
-        };
-        match wait.evidence {
-            // Whoever cannot be examined has the same token in every wait.
-            Evidence::QuietPrompt => answer.rest_of(last_line).is_some(),
-            Evidence::TtyRead | Evidence::TtyPoll => self.quiet_ms(now_ms) < POLL_QUIET_MS,
-        }
-    }
-
-    /// The rule that answers. No rule answers the same question again: where the line is still that
-    /// of the last answer, only what has come after it counts.
-    pub(super) fn rule_for(&self, wait: Wait, last_line: &str) -> Option<usize> {
-        let question = match &self.answered {
-            Some(answer) if answer.token == wait.token && !answer.line_ended => return None,
-            Some(answer) => answer.rest_of(last_line),
-            None => None,
-        };
-        if question == Some("") {
-            return None;
-        }
-        let question = question.unwrap_or(last_line);
-        self.watch.questions.iter().position(|rule| rule.is_match(question))
     }
 }
 

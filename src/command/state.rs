@@ -9,6 +9,7 @@ use crate::domain::plan::Ready;
 use crate::domain::result::{Awaiting, Note};
 use crate::domain::session::{CommandSpec, Limit};
 
+use super::answer::Answer;
 use super::awaiting::Wait;
 use super::lines::Lines;
 
@@ -43,28 +44,6 @@ pub(super) enum Phase {
     Awaiting(Question),
     Ending(Ending),
     Ended(Outcome),
-}
-
-/// An answer that a rule or a given input gave.
-#[derive(Debug)]
-pub(super) struct Answer {
-    /// The wait that it was sent to.
-    pub token: (i32, u64),
-    pub prompt: String,
-    pub text: String,
-    /// The output has gone on to another line since: what is asked now is asked anew.
-    pub line_ended: bool,
-}
-
-impl Answer {
-    /// What has come after the question and the answer's echo, if it is still the same line.
-    pub(super) fn rest_of<'a>(&self, last_line: &'a str) -> Option<&'a str> {
-        if self.line_ended {
-            return None;
-        }
-        let rest = last_line.strip_prefix(&*self.prompt)?;
-        Some(rest.strip_prefix(self.text.trim_end_matches(['\r', '\n'])).unwrap_or(rest))
-    }
 }
 
 /// A question that nothing has answered.

@@ -9,12 +9,13 @@ use crate::domain::outcome::{CommandState, Reason};
 use crate::domain::result::{Evidence, Note};
 use crate::domain::session::{Limit, UnansweredInput};
 
+use super::answer::Answer;
 use super::awaiting::{Sight, Wait, describe, judge};
 use super::completeness::{certainly_complete, ends_in_backslash};
 use super::event::{Effect, Event, Fate};
 use super::outcome::{masked_failure, of_fate, of_status};
 use super::state::{
-    Answer, Command, EndStep, Ending, LIFE_MS, Outcome, Phase, Question, START_MS, ShellStands,
+    Command, EndStep, Ending, LIFE_MS, Outcome, Phase, Question, START_MS, ShellStands,
 };
 
 /// A shell that has to be brought back more often than this does not come back.

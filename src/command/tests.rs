@@ -10,7 +10,7 @@ use crate::domain::plan::{InputRule, Ready, StopRule};
 use crate::domain::result::{Evidence, Note};
 use crate::domain::session::{CommandSpec, Limit, UnansweredInput};
 
-fn spec(text: &str) -> CommandSpec {
+pub(super) fn spec(text: &str) -> CommandSpec {
     CommandSpec {
         id: CommandId::new("c"),
         text: text.to_owned(),
@@ -27,8 +27,8 @@ fn spec(text: &str) -> CommandSpec {
 }
 
 /// A machine and its clock.
-struct Bench {
-    command: Command,
+pub(super) struct Bench {
+    pub(super) command: Command,
     now_ms: u64,
 }
 
@@ -37,7 +37,7 @@ impl Bench {
         Self { command: Command::new(spec).unwrap(), now_ms: 1_000 }
     }
 
-    fn running(spec: CommandSpec) -> Self {
+    pub(super) fn running(spec: CommandSpec) -> Self {
         let mut bench = Self::pending(spec);
         assert_eq!(bench.at(0, Event::Turn), [Effect::Start]);
         assert_eq!(bench.at(0, Event::Started), []);
@@ -45,7 +45,7 @@ impl Bench {
     }
 
     /// The event, so many ms later.
-    fn at(&mut self, later_ms: u64, event: Event<'_>) -> Vec<Effect> {
+    pub(super) fn at(&mut self, later_ms: u64, event: Event<'_>) -> Vec<Effect> {
         self.now_ms += later_ms;
         step(&mut self.command, event, self.now_ms)
     }
@@ -58,7 +58,7 @@ impl Bench {
         (later, self.at(later.min(1), Event::Tick))
     }
 
-    fn looked(&mut self, later_ms: u64, sight: Sight, last_line: &str) -> Vec<Effect> {
+    pub(super) fn looked(&mut self, later_ms: u64, sight: Sight, last_line: &str) -> Vec<Effect> {
         self.at(later_ms, Event::Looked { sight, last_line })
     }
 
@@ -72,7 +72,7 @@ impl Bench {
     }
 }
 
-fn reads(count: u64) -> Sight {
+pub(super) fn reads(count: u64) -> Sight {
     Sight::Waits(Wait {
         evidence: Evidence::TtyRead,
         secret: false,
@@ -325,74 +325,6 @@ fn the_next_question_is_another_one() {
     let Effect::TellAwaiting { awaiting } = &effects[1] else { panic!() };
     assert_eq!(awaiting.prompt, "B? ");
     assert_eq!(bench.reported(0), [Effect::TellResumed, Effect::Finish]);
-}
-
-#[test]
-fn answers_come_from_rules_then_from_inputs() {
-    let mut bench = Bench::running(CommandSpec {
-        on_input: vec![InputRule { pattern: "y/n".to_owned(), send: "y\n".to_owned() }],
-        inputs: vec!["bob\n".to_owned()],
-        ..spec("x")
-    });
-    let answered = |text: &str, prompt: &str| {
-        let (text, prompt) = (text.to_owned(), prompt.to_owned());
-        vec![Effect::Send { text }, Effect::TellAnswered { prompt }]
-    };
-    assert_eq!(bench.looked(20, reads(1), "Go? y/n "), answered("y\n", "Go? y/n "));
-    // It has not woken yet: the same wait gets no second answer.
-    assert_eq!(bench.looked(20, reads(1), "Go? y/n "), []);
-    assert_eq!(bench.looked(20, reads(2), "Name: "), answered("bob\n", "Name: "));
-    assert!(matches!(bench.looked(20, reads(3), "Age: ")[..], [Effect::TellAwaiting { .. }]));
-}
-
-#[test]
-fn an_answer_that_is_no_whole_line_leaves_the_question_open() {
-    let rule = |send: &str| CommandSpec {
-        on_input: vec![InputRule { pattern: "y/n|^.".to_owned(), send: send.to_owned() }],
-        ..spec("x")
-    };
-    let mut bench = Bench::running(rule("y"));
-    assert!(matches!(bench.looked(20, reads(1), "Go? y/n ")[..], [Effect::Send { .. }, _]));
-    assert_eq!(bench.at(1, Event::Output { bytes: b"y", stderr: false }), []);
-    assert_eq!(bench.looked(400, reads(1), "Go? y/n y"), [], "it may still wake");
-    let told = bench.looked(100, reads(1), "Go? y/n y");
-    assert!(matches!(&told[..], [Effect::TellAwaiting { .. }]), "{told:?}");
-    assert_eq!(bench.command.state(), CommandState::AwaitingInput);
-    assert_eq!(bench.at(5, Event::InputSent), []);
-    assert_eq!(bench.looked(20, Sight::Busy, "Go? y/n y"), [Effect::TellResumed]);
-
-    // The next given input may end the line; who does not wait for one ends it.
-    let inputs = vec!["y".to_owned(), "\n".to_owned()];
-    let unanswered = UnansweredInput::End;
-    let mut given = Bench::running(CommandSpec { inputs, unanswered, ..spec("x") });
-    for text in ["y", "\n"] {
-        let sent = given.looked(600, reads(1), "Go?");
-        assert_eq!(sent[0], Effect::Send { text: text.to_owned() });
-    }
-    assert_eq!(given.looked(600, reads(1), "Go?"), [Effect::Interrupt]);
-}
-
-#[test]
-fn no_rule_answers_the_same_question_twice() {
-    // What comes after the answer "y", the last line then, and whether the rule answers it.
-    for (output, last_line, again) in [
-        ("y", "Key? y", false),
-        ("", "Key? ", false),
-        ("\r\nKey? ", "Key? ", true),
-        ("Key? ", "Key? Key? ", true),
-        ("y more", "Key? y more", false),
-    ] {
-        let mut bench = Bench::running(CommandSpec {
-            on_input: vec![InputRule { pattern: "^Key".to_owned(), send: "y".to_owned() }],
-            ..spec("x")
-        });
-        assert!(matches!(bench.looked(20, reads(1), "Key? ")[..], [Effect::Send { .. }, _]));
-        assert_eq!(bench.at(1, Event::Output { bytes: output.as_bytes(), stderr: false }), []);
-        // A key was read, and the program reads the next one.
-        let effects = bench.looked(20, reads(2), last_line);
-        assert_eq!(matches!(effects[..], [Effect::Send { .. }, _]), again, "{last_line}");
-        assert_eq!(matches!(effects[..], [Effect::TellAwaiting { .. }]), !again, "{last_line}");
-    }
 }
 
 #[test]

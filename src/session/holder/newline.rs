@@ -49,7 +49,8 @@ mod tests {
 
     #[test]
     fn only_a_lone_line_end_at_the_very_end_is_held_back() {
-        let rows: [(&[&[u8]], &[u8], Option<&[u8]>); 9] = [
+        type Row = (&'static [&'static [u8]], &'static [u8], Option<&'static [u8]>);
+        let rows: [Row; 9] = [
             (&[b"\r\n"], b"", Some(b"\r\n")),
             (&[b"\n"], b"", Some(b"\n")),
             (&[b"bye\r\n"], b"bye\r\n", None),

@@ -85,7 +85,7 @@ impl Session {
         let capture = Capture::open(&spec.transcript)?;
         let (main, stderr) = (Terminal::open(spec.size)?, Terminal::open(spec.size)?);
         let shell = Shell::start(&spec, &main, &stderr)?;
-        let mut tree = Tree::default();
+        let mut tree = Tree::below_this();
         tree.own(shell.pid);
         Ok(Self {
             told_end: capture.raw_end(),

@@ -137,9 +137,10 @@ impl Shell {
         self.settles_at_ms = None;
         let cwd = cwd.map_or(&b""[..], |cwd| cwd.as_os_str().as_bytes());
         let document = command_document(self.nonce, cwd, merge, text);
-        ftruncate(&self.command, 0)?;
+        // Written over the one before, whose memory is used again.
         seek(&self.command, SeekFrom::Start(0))?;
         write_whole(&self.command, &document)?;
+        ftruncate(&self.command, document.len() as u64)?;
         seek(&self.command, SeekFrom::Start(0))?;
         self.say_go()?;
         self.doing = Doing::Busy;
@@ -271,10 +272,10 @@ impl Shell {
             .ok()
             .zip(there.as_ref())
             .is_some_and(|(said, there)| (said.dev(), said.ino()) == (there.dev(), there.ino()));
-        let named = std::fs::read_link(&link).unwrap_or_else(|_| said.clone());
         if same || there.is_none() {
             return (said.to_string_lossy().into_owned(), true);
         }
+        let named = std::fs::read_link(&link).unwrap_or_else(|_| said.clone());
         let named = named.to_string_lossy();
         match named.strip_suffix(" (deleted)") {
             Some(gone) => (gone.to_owned(), false),

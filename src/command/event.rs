@@ -59,6 +59,8 @@ pub enum Event<'a> {
         /// The statuses of its last pipeline, where known.
         pipe_status: Option<Vec<i32>>,
     },
+    /// The shell is idle and has not reported the command's end: it never will.
+    ReportLost,
     /// The shell's process is gone.
     ShellGone {
         /// How.

@@ -1,5 +1,6 @@
 //! One command as a machine: pure, with no clock, process or terminal inside.
 
+mod answer;
 pub mod awaiting;
 pub mod completeness;
 mod ending;

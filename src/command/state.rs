@@ -9,6 +9,7 @@ use crate::domain::plan::Ready;
 use crate::domain::result::{Awaiting, Note};
 use crate::domain::session::{CommandSpec, Limit};
 
+use super::answer::Answer;
 use super::awaiting::Wait;
 use super::lines::Lines;
 
@@ -26,8 +27,8 @@ pub struct Command {
     pub(super) watch: Watch,
     /// Given inputs that have not been sent yet.
     pub(super) inputs: VecDeque<String>,
-    /// The wait that an answer was sent to: until it ends there is no new question.
-    pub(super) answered: Option<(i32, u64)>,
+    /// The last answer that was sent.
+    pub(super) answered: Option<Answer>,
     /// How often the shell had to be brought back into the loop.
     pub(super) nudges: u32,
 }

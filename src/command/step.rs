@@ -9,6 +9,7 @@ use crate::domain::outcome::{CommandState, Reason};
 use crate::domain::result::{Evidence, Note};
 use crate::domain::session::{Limit, UnansweredInput};
 
+use super::answer::Answer;
 use super::awaiting::{Sight, Wait, describe, judge};
 use super::completeness::{certainly_complete, ends_in_backslash};
 use super::event::{Effect, Event, Fate};
@@ -37,6 +38,7 @@ pub fn step(command: &mut Command, event: Event<'_>, now_ms: u64) -> Vec<Effect>
         Event::Tick => command.tick(now_ms),
         Event::End { reason } => command.end_asked(reason, now_ms),
         Event::Reported { status, pipe_status } => command.reported(status, pipe_status, now_ms),
+        Event::ReportLost => command.report_lost(now_ms),
         Event::ShellGone { fate } => command.shell_gone(fate, now_ms),
         Event::Tree { left } => command.tree(left, now_ms),
     }
@@ -100,6 +102,9 @@ impl Command {
 
     fn output(&mut self, bytes: &[u8], stderr: bool, now_ms: u64) -> Vec<Effect> {
         self.clock.last_output_ms = Some(now_ms);
+        if let Some(answer) = &mut self.answered {
+            answer.line_ended |= bytes.contains(&b'\n');
+        }
         match &mut self.phase {
             Phase::Running => {}
             Phase::Awaiting(question) => question.stirred = true,
@@ -176,18 +181,23 @@ impl Command {
     fn asked(&mut self, wait: Wait, last_line: &str, now_ms: u64) -> Vec<Effect> {
         // A service that has the terminal among its descriptors offers a key or two; it does not ask.
         let offers = self.spec.ready.is_some() && wait.evidence != Evidence::TtyRead;
-        if offers || self.answered == Some(wait.token) {
+        if offers || self.answer_is_taking_effect(wait, last_line, now_ms) {
             return Vec::new();
         }
-        let by_rule = self.watch.questions.iter().position(|rule| rule.is_match(last_line));
+        let by_rule = self.rule_for(wait, last_line);
         let answer = match by_rule.and_then(|index| self.spec.on_input.get(index)) {
             Some(rule) => Some(rule.send.clone()),
             None => self.inputs.pop_front(),
         };
         if let Some(text) = answer {
-            self.answered = Some(wait.token);
-            self.clock.last_input_ms = Some(now_ms);
             let prompt = last_line.to_owned();
+            self.answered = Some(Answer {
+                token: wait.token,
+                prompt: prompt.clone(),
+                text: text.clone(),
+                line_ended: false,
+            });
+            self.clock.last_input_ms = Some(now_ms);
             return vec![Effect::Send { text }, Effect::TellAnswered { prompt }];
         }
         if wait.replaced {
@@ -309,6 +319,13 @@ impl Command {
                 ending.left = None;
                 Vec::new()
             }
+            _ => Vec::new(),
+        }
+    }
+
+    fn report_lost(&mut self, now_ms: u64) -> Vec<Effect> {
+        match self.phase {
+            Phase::Running | Phase::Awaiting(_) => self.give_up_shell(Reason::ShellEnded, now_ms),
             _ => Vec::new(),
         }
     }

@@ -10,7 +10,7 @@ use crate::domain::plan::{InputRule, Ready, StopRule};
 use crate::domain::result::{Evidence, Note};
 use crate::domain::session::{CommandSpec, Limit, UnansweredInput};
 
-fn spec(text: &str) -> CommandSpec {
+pub(super) fn spec(text: &str) -> CommandSpec {
     CommandSpec {
         id: CommandId::new("c"),
         text: text.to_owned(),
@@ -27,8 +27,8 @@ fn spec(text: &str) -> CommandSpec {
 }
 
 /// A machine and its clock.
-struct Bench {
-    command: Command,
+pub(super) struct Bench {
+    pub(super) command: Command,
     now_ms: u64,
 }
 
@@ -37,7 +37,7 @@ impl Bench {
         Self { command: Command::new(spec).unwrap(), now_ms: 1_000 }
     }
 
-    fn running(spec: CommandSpec) -> Self {
+    pub(super) fn running(spec: CommandSpec) -> Self {
         let mut bench = Self::pending(spec);
         assert_eq!(bench.at(0, Event::Turn), [Effect::Start]);
         assert_eq!(bench.at(0, Event::Started), []);
@@ -45,7 +45,7 @@ impl Bench {
     }
 
     /// The event, so many ms later.
-    fn at(&mut self, later_ms: u64, event: Event<'_>) -> Vec<Effect> {
+    pub(super) fn at(&mut self, later_ms: u64, event: Event<'_>) -> Vec<Effect> {
         self.now_ms += later_ms;
         step(&mut self.command, event, self.now_ms)
     }
@@ -58,7 +58,7 @@ impl Bench {
         (later, self.at(later.min(1), Event::Tick))
     }
 
-    fn looked(&mut self, later_ms: u64, sight: Sight, last_line: &str) -> Vec<Effect> {
+    pub(super) fn looked(&mut self, later_ms: u64, sight: Sight, last_line: &str) -> Vec<Effect> {
         self.at(later_ms, Event::Looked { sight, last_line })
     }
 
@@ -72,7 +72,7 @@ impl Bench {
     }
 }
 
-fn reads(count: u64) -> Sight {
+pub(super) fn reads(count: u64) -> Sight {
     Sight::Waits(Wait {
         evidence: Evidence::TtyRead,
         secret: false,
@@ -328,21 +328,12 @@ fn the_next_question_is_another_one() {
 }
 
 #[test]
-fn answers_come_from_rules_then_from_inputs() {
-    let mut bench = Bench::running(CommandSpec {
-        on_input: vec![InputRule { pattern: "y/n".to_owned(), send: "y\n".to_owned() }],
-        inputs: vec!["bob\n".to_owned()],
-        ..spec("x")
-    });
-    let answered = |text: &str, prompt: &str| {
-        let (text, prompt) = (text.to_owned(), prompt.to_owned());
-        vec![Effect::Send { text }, Effect::TellAnswered { prompt }]
-    };
-    assert_eq!(bench.looked(20, reads(1), "Go? y/n "), answered("y\n", "Go? y/n "));
-    // It has not woken yet: the same wait gets no second answer.
-    assert_eq!(bench.looked(20, reads(1), "Go? y/n "), []);
-    assert_eq!(bench.looked(20, reads(2), "Name: "), answered("bob\n", "Name: "));
-    assert!(matches!(bench.looked(20, reads(3), "Age: ")[..], [Effect::TellAwaiting { .. }]));
+fn a_report_that_never_comes_ends_the_shell() {
+    let mut bench = Bench::running(spec("x"));
+    assert_eq!(bench.at(50, Event::ReportLost), [Effect::KillShell, Effect::Terminate]);
+    assert_eq!(bench.at(1, Event::ShellGone { fate: Fate::Signalled(9) }), []);
+    assert_eq!(bench.at(0, Event::Tree { left: 0 }), [Effect::Finish]);
+    assert_eq!(bench.end(), (CommandState::Failed, Some(Reason::ShellEnded), None));
 }
 
 #[test]

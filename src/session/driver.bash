@@ -4,9 +4,9 @@
 #   200 go: one NUL byte a command     201 report      202 second terminal, for stderr
 #   203 /dev/null                      204 this file   205 the command: id, cwd, stderr descriptor, text
 #   206 first terminal
-# The loop stands in PROMPT_COMMAND and not in a function: `declare` in a command has to make a
-# global variable. An interrupt drops bash to its top level, and so to the next PROMPT_COMMAND,
-# which reports the command that was open.
+# `mapfile` calls the text back for each byte of go. That is neither a function, in which `declare`
+# would make a local variable, nor a loop, which a command's `break` would leave. An interrupt drops
+# bash to its top level, and so to the next PROMPT_COMMAND, which reports the command that was open.
 # Not by way of `builtin`, which would open it again.
 exec 204<&-
 \builtin set +o history +H
@@ -14,32 +14,50 @@ exec 204<&-
 # As at a prompt: an `exec` that fails leaves the shell.
 \builtin shopt -s execfail
 PS1= PS2= PS0=
-__cb_o= __cb_s=0 __cb_p=() __cb_a=()
-__cb_k() { \builtin return "$1"; }
+__cb_o= __cb_s=0 __cb_g=0 __cb_p=() __cb_a=()
+# Reports the end of a command, or that none is open.
 __cb_n() {
-  if [[ -n ${__cb_p[0]-} ]]; then __cb_s=${__cb_p[0]}; else __cb_s=$1; fi
-  \builtin set -- "$__cb_s"
-  while :; do
-    \builtin printf '%s\0' "$__cb_o" "$1" "${#__cb_p[@]}" "${__cb_p[@]}" "${PWD-}" >&201
-    __cb_o= __cb_p=() PROMPT_COMMAND=$__cb_l
-    until \builtin read -r -d '' -u 200 __cb_a; do
-      # Above 128 is $TMOUT; otherwise the holder is gone.
-      [[ $? -gt 128 ]] || \builtin exit 0
-    done
-    \builtin mapfile -t -d '' -u 205 __cb_a
-    __cb_o=${__cb_a[0]}
-    [[ -n ${__cb_a[1]} ]] || \builtin return 0
-    \builtin cd -- "${__cb_a[1]}" && \builtin return 0
-    \builtin set -- cd
-  done
+  __cb_b || __cb_h
+  if [[ -n ${__cb_p[0]-} ]]; then \builtin set -- "${__cb_p[0]}"; fi
+  \builtin printf '%s\0' "$__cb_o" "$1" "${#__cb_p[@]}" "${__cb_p[@]}" "${PWD-}" >&201 && __cb_g=0
+  [[ $1 = cd ]] || __cb_s=$1
+  __cb_o= __cb_p=() PROMPT_COMMAND=$__cb_l
 }
-# The last line is for a command that is a `break`.
-# All in its second line: there errors count the lines of the command's own text from 1.
-__cb_c='200<&- 201>&- 202>&- 203>&- 205<&- 206>&-'
-__cb_e='\builtin eval "${__cb_a[3]}" 2>&"${__cb_a[2]}"'
-__cb_m='while { __cb_n "$?"; } >&203 2>&203; do '
-__cb_m+='if { __cb_k "$__cb_s"; } >&203 2>&203; then '"$__cb_e $__cb_c; else $__cb_e $__cb_c; fi 2>&203; done; "
-__cb_m+='\builtin eval "$__cb_m"'
-__cb_l=$'\n'$__cb_m
-\builtin unset __cb_c __cb_e
+# Takes a command; its own status is the last command's, for `$?`.
+__cb_r() {
+  __cb_g=1
+  # What `mapfile` has gathered of go.
+  __cb_x=()
+  \builtin mapfile -t -d '' -u 205 __cb_a
+  __cb_o=${__cb_a[0]}
+  if [[ -n ${__cb_a[1]} ]] && ! \builtin cd -- "${__cb_a[1]}"; then
+    __cb_a[3]='__cb_p=(cd)'
+  fi
+  \builtin return "$__cb_s"
+}
+# Fails where a function has taken the place of `builtin`: a function's `return` is its own.
+__cb_b() {
+  \builtin return 0
+  [[ '' ]]
+}
+# In POSIX mode no function goes before `unset`. All that is left of the mode is put back.
+__cb_h() {
+  if [[ -o posix ]]; then
+    \unset -f builtin
+  else
+    __cb_z=$BASHOPTS
+    POSIXLY_CORRECT=y
+    \unset -f builtin
+    \builtin unset POSIXLY_CORRECT
+    [[ :$__cb_z: = *:inherit_errexit:* ]] || \builtin shopt -u inherit_errexit
+    [[ :$__cb_z: = *:expand_aliases:* ]] || \builtin shopt -u expand_aliases
+  fi
+}
+# All in its second line: there errors count the lines of the command's own text from 1. The
+# comment swallows what `mapfile` adds.
+__cb_e='\builtin eval "${__cb_a[3]}" 2>&"${__cb_a[2]}" 200<&- 201>&- 202>&- 203>&- 205<&- 206>&-'
+__cb_m=$'\n'"if { __cb_r; } >&203; then $__cb_e; else $__cb_e; fi; { __cb_n"' "$?"; } >&203 #'
+# After `mapfile` go has ended: the session is closed. Or a command has closed all descriptors.
+__cb_l='{ __cb_n "$?"; } >&203 2>&203; { \builtin mapfile -d "" -u 200 -c 1 -C "$__cb_m" __cb_x; } 2>&203; \builtin exit "$__cb_g"'
+\builtin unset __cb_e
 PROMPT_COMMAND=$__cb_l

@@ -4,6 +4,7 @@ use crate::command::event::Event;
 use crate::domain::plan::Ready;
 use crate::domain::result::Note;
 use crate::session::wire::{CommandEnd, FactBody, Listener, Span};
+use crate::transcript::index::Stream;
 
 use super::ports::listening;
 use super::proc;
@@ -60,6 +61,10 @@ impl Session {
             idx_start: started.idx,
             idx_end: self.capture.idx_end(),
         };
+        // Bash's own line end is nobody's.
+        if let Some(bytes) = self.newline.take() {
+            self.capture.append(Stream::Main, 0, self.clock.micros(), bytes);
+        }
         self.end_is_told();
         let end = Box::new(CommandEnd {
             command: spec.id.clone(),

@@ -11,6 +11,10 @@ use super::session::Session;
 use super::shell::Doing;
 use super::tree::signal_all;
 
+/// How long an idle shell may take to end by itself: its EXIT trap runs.
+const LEAVE_MS: u64 = 2_000;
+/// How long a shell that was interrupted may take to become idle.
+const BECOMES_IDLE_MS: u64 = 200;
 /// From the request to the kill.
 const GRACE_MS: u64 = 2_000;
 /// What outlives the kill for so long cannot be ended by us.
@@ -20,10 +24,20 @@ const LOOK_EVERY_MS: u64 = 5;
 
 /// A session on its way out.
 pub(super) struct Closing {
+    step: Step,
+    /// When the step was taken.
     since_ms: u64,
-    killed: bool,
     due_ms: Option<u64>,
     over: bool,
+}
+
+/// How far it has gone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// The idle shell ends by itself.
+    Leaving,
+    /// Everything is asked to end; after its time it is killed.
+    Terminated,
 }
 
 impl Closing {
@@ -51,12 +65,19 @@ impl Session {
         if self.closing.is_some() {
             return;
         }
-        self.closing =
-            Some(Closing { since_ms: now_ms, killed: false, due_ms: Some(now_ms), over: false });
+        let leaves = self.shell.let_go();
+        let step = if leaves { Step::Leaving } else { Step::Terminated };
+        self.closing = Some(Closing { step, since_ms: now_ms, due_ms: Some(now_ms), over: false });
         for command in std::mem::take(&mut self.queue) {
             self.tell_unstarted(command.spec(), Reason::SessionClosed);
         }
         self.feed(Event::End { reason: Reason::SessionClosed }, now_ms);
+        if !leaves {
+            self.ask_all_to_end();
+        }
+    }
+
+    fn ask_all_to_end(&self) {
         let processes = self.tree.everything();
         signal_all(&processes, Signal::TERM);
         if !processes.is_empty() && !matches!(self.shell.doing, Doing::Gone(_)) {
@@ -73,7 +94,8 @@ impl Session {
         let Some(closing) = &mut self.closing else { return };
         closing.due_ms = Some(now_ms + LOOK_EVERY_MS);
         let age_ms = now_ms.saturating_sub(closing.since_ms);
-        let give_up = age_ms >= GRACE_MS + GIVE_UP_AFTER_MS;
+        let leaving = closing.step == Step::Leaving;
+        let give_up = !leaving && age_ms >= GRACE_MS + GIVE_UP_AFTER_MS;
         if (processes.is_empty() && shell_gone) || give_up {
             if self.active.is_some() && !give_up {
                 // Its machine sees the empty tree next.
@@ -82,21 +104,32 @@ impl Session {
                     return;
                 }
             }
-            self.tell_closed(&processes);
+            self.tell_closed(&processes, now_ms);
             return;
         }
-        if age_ms >= GRACE_MS {
-            closing.killed = true;
+        if leaving {
+            if shell_gone || age_ms >= LEAVE_MS {
+                closing.step = Step::Terminated;
+                closing.since_ms = now_ms;
+                self.ask_all_to_end();
+            }
+            return;
         }
-        if closing.killed {
+        let is_late = age_ms >= GRACE_MS;
+        if is_late {
             signal_all(&processes, Signal::KILL);
         }
-        if !shell_gone && (processes.is_empty() || age_ms >= GRACE_MS) {
+        // One that was interrupted ends by itself, too.
+        let leaves = self.shell.let_go();
+        let hopeless = self.active.is_none() || age_ms >= BECOMES_IDLE_MS;
+        if !shell_gone && (is_late || (processes.is_empty() && hopeless && !leaves)) {
             self.signal_shell(Signal::KILL);
         }
     }
 
-    fn tell_closed(&mut self, left: &[super::proc::Process]) {
+    fn tell_closed(&mut self, left: &[super::proc::Process], now_ms: u64) {
+        self.read_terminals(now_ms);
+        self.tell_growth();
         if let Some(closing) = &mut self.closing {
             closing.over = true;
             closing.due_ms = None;

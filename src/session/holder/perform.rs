@@ -61,6 +61,8 @@ pub(super) struct Looks {
     pause_ms: u64,
     /// Whoever was last seen waiting does so at the second terminal.
     at_stderr: bool,
+    /// The shell was last seen to wait for a command with one open.
+    idle_seen: bool,
 }
 
 impl Looks {
@@ -143,6 +145,9 @@ impl Session {
         if is_shell {
             self.shell.note_interrupt();
         }
+        // What comes from here on may be bash's remark on the interrupt.
+        self.read_terminals(now_ms);
+        self.newline.expect();
         process::signal_group(group, Signal::INT);
         process::signal_group(group, Signal::CONT);
     }
@@ -247,6 +252,7 @@ impl Session {
             self.recover_command(now_ms);
             return;
         }
+        self.looks.idle_seen = false;
         let tree = self.tree.everything();
         let seen = View {
             main: &self.main,
@@ -260,10 +266,16 @@ impl Session {
         self.feed(Event::Looked { sight: seen.sight, last_line: &last_line }, now_ms);
     }
 
-    /// The shell has been told to go, and an interrupt has taken the text from it.
+    /// The shell has been told to go, and waits for the word. An interrupt has taken the text from
+    /// it, or the command has broken the driver (a DEBUG trap under `extdebug` that lets nothing
+    /// pass).
     fn recover_command(&mut self, now_ms: u64) {
         let interrupted = self.active.as_ref().is_some_and(|active| active.command.is_ending());
-        if interrupted || self.shell.give_again().is_err() {
+        if !interrupted && !self.shell.may_be_given_again() {
+            if std::mem::replace(&mut self.looks.idle_seen, true) {
+                self.feed(Event::ReportLost, now_ms);
+            }
+        } else if interrupted || self.shell.give_again().is_err() {
             self.shell.forget_command();
             self.feed(Event::Reported { status: 130, pipe_status: None }, now_ms);
         }

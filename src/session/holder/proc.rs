@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Read as _;
 use std::os::linux::fs::MetadataExt as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 /// A process as its `stat` shows it.
@@ -95,6 +96,30 @@ pub(in crate::session) fn children(pid: i32) -> Vec<i32> {
         }
     }
     all
+}
+
+/// The children of this process, which has one thread, through a file that is opened once: they are
+/// read at every command's end.
+#[derive(Debug)]
+pub(super) struct OwnChildren(fs::File);
+
+impl OwnChildren {
+    /// `None` where the kernel has no such file.
+    pub(super) fn open() -> Option<Self> {
+        let pid = std::process::id();
+        let file = fs::File::open(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+        is_single_threaded(i32::try_from(pid).ok()?).then_some(Self(file))
+    }
+
+    /// `None`: the list is too long for one read, or cannot be read.
+    pub(super) fn read(&self) -> Option<Vec<i32>> {
+        let mut bytes = [0; 1024];
+        let got = self.0.read_at(&mut bytes, 0).ok().filter(|&got| got < bytes.len())?;
+        let list = std::str::from_utf8(&bytes[..got]).ok()?;
+        // The last byte is a blank, or the list is not whole.
+        (got == 0 || list.ends_with(' '))
+            .then(|| list.split_ascii_whitespace().filter_map(|n| n.parse().ok()).collect())
+    }
 }
 
 /// A process's `task` folder has a link for each thread besides its own two (proc(5)): asking for

@@ -16,6 +16,7 @@ use super::super::os::pty::Terminal;
 use super::capture::Capture;
 use super::checker::{Checker, Verdict};
 use super::closing::Closing;
+use super::newline::Newline;
 use super::perform::{Input, Looks};
 use super::ports::PortWatch;
 use super::shell::{Doing, Shell};
@@ -49,6 +50,8 @@ pub(super) struct Session {
     pub tree_due_ms: Option<u64>,
     /// An interrupt is due, at the latest then.
     pub interrupt_by_ms: Option<u64>,
+    /// The line end with which bash remarks on an interrupt.
+    pub newline: Newline,
     pub facts: Vec<FactBody>,
     /// Commands begun so far.
     pub begun: u32,
@@ -82,7 +85,7 @@ impl Session {
         let capture = Capture::open(&spec.transcript)?;
         let (main, stderr) = (Terminal::open(spec.size)?, Terminal::open(spec.size)?);
         let shell = Shell::start(&spec, &main, &stderr)?;
-        let mut tree = Tree::default();
+        let mut tree = Tree::below_this();
         tree.own(shell.pid);
         Ok(Self {
             told_end: capture.raw_end(),
@@ -102,6 +105,7 @@ impl Session {
             closing: None,
             tree_due_ms: None,
             interrupt_by_ms: None,
+            newline: Newline::default(),
             facts: Vec::new(),
             begun: 0,
             tell_at_ms: None,
@@ -190,7 +194,9 @@ impl Session {
 
     fn keep_output(&mut self, stream: Stream, bytes: &[u8], now_ms: u64) {
         let number = self.active.as_ref().filter(|a| a.started.is_some()).map_or(0, |a| a.number);
-        self.capture.append(stream, number, self.clock.micros(), bytes);
+        let held_back = if number == 0 { None } else { self.newline.hold_back(stream, bytes) };
+        let kept = held_back.as_deref().unwrap_or(bytes);
+        self.capture.append(stream, number, self.clock.micros(), kept);
         if self.tell_at_ms.is_none() && self.capture.raw_end() > self.told_end {
             self.tell_at_ms = Some(now_ms + TELL_EVERY_MS);
         }
@@ -306,7 +312,7 @@ impl Session {
         }
     }
 
-    fn tell_growth(&mut self) {
+    pub(super) fn tell_growth(&mut self) {
         let end = self.capture.raw_end();
         if end > self.told_end {
             self.told_end = end;

@@ -47,10 +47,14 @@ pub(super) struct Shell {
     pub path: CString,
     /// Where reports come from; `None` once the shell has closed it.
     pub reports: Option<OwnedFd>,
-    go: OwnedFd,
+    /// `None` once the shell was let go.
+    go: Option<OwnedFd>,
     command: OwnedFd,
     said: Vec<u8>,
     nonce: u64,
+    /// It has said that it is idle since it was given the open command: an interrupt took the
+    /// command from it.
+    said_idle: bool,
     /// It was sent an interrupt for the open command.
     interrupted: bool,
     /// An interrupt has missed its command: until the shell has taken it, or this time has come,
@@ -110,10 +114,11 @@ impl Shell {
             program: proc::program_of(pid),
             path,
             reports: Some(reports),
-            go,
+            go: Some(go),
             command,
             said: Vec::new(),
             nonce: 0,
+            said_idle: false,
             interrupted: false,
             settles_at_ms: None,
             cwd: spec.cwd.as_os_str().as_bytes().to_vec(),
@@ -127,15 +132,17 @@ impl Shell {
     /// When there is no memory for the text.
     pub(super) fn give(&mut self, cwd: Option<&Path>, merge: bool, text: &str) -> io::Result<()> {
         self.nonce += 1;
+        self.said_idle = false;
         self.interrupted = false;
         self.settles_at_ms = None;
         let cwd = cwd.map_or(&b""[..], |cwd| cwd.as_os_str().as_bytes());
         let document = command_document(self.nonce, cwd, merge, text);
-        ftruncate(&self.command, 0)?;
+        // Written over the one before, whose memory is used again.
         seek(&self.command, SeekFrom::Start(0))?;
         write_whole(&self.command, &document)?;
+        ftruncate(&self.command, document.len() as u64)?;
         seek(&self.command, SeekFrom::Start(0))?;
-        write_whole(&self.go, &[0])?;
+        self.say_go()?;
         self.doing = Doing::Busy;
         Ok(())
     }
@@ -167,10 +174,16 @@ impl Shell {
         let waits = proc::blocked_in(self.pid, self.pid).ok().flatten().is_some_and(waits_to_go);
         self.doing == Doing::Busy
             && waits
-            && rustix::io::ioctl_fionread(&self.go).is_ok_and(|unread| unread == 0)
-            && self.reports.as_ref().is_some_and(|reports| {
-                rustix::io::ioctl_fionread(reports).is_ok_and(|unread| unread == 0)
-            })
+            && [&self.go, &self.reports]
+                .into_iter()
+                .flatten()
+                .all(|channel| rustix::io::ioctl_fionread(channel).is_ok_and(|unread| unread == 0))
+    }
+
+    /// True when it can be given the open command once more. Otherwise it may have run it, and
+    /// only not said so: its driver is broken.
+    pub(super) fn may_be_given_again(&self) -> bool {
+        self.said_idle
     }
 
     /// Gives it the same command once more.
@@ -178,8 +191,23 @@ impl Shell {
     /// # Errors
     /// When the channel is gone.
     pub(super) fn give_again(&mut self) -> io::Result<()> {
+        self.said_idle = false;
         seek(&self.command, SeekFrom::Start(0))?;
-        write_whole(&self.go, &[0])
+        self.say_go()
+    }
+
+    fn say_go(&self) -> io::Result<()> {
+        let go = self.go.as_ref().ok_or(io::ErrorKind::BrokenPipe)?;
+        write_whole(go, &[0])
+    }
+
+    /// Lets an idle shell end by itself, so that its EXIT trap runs. False when it is not idle.
+    pub(super) fn let_go(&mut self) -> bool {
+        let idle = self.doing == Doing::Idle;
+        if idle {
+            self.go = None;
+        }
+        idle
     }
 
     /// The open command will not be run.
@@ -200,6 +228,7 @@ impl Shell {
                 Doing::Idle | Doing::Gone(_) => false,
             };
             if !awaited && report.nonce.is_none() {
+                self.said_idle = true;
                 self.settles_at_ms = None;
             }
             if awaited {
@@ -243,10 +272,10 @@ impl Shell {
             .ok()
             .zip(there.as_ref())
             .is_some_and(|(said, there)| (said.dev(), said.ino()) == (there.dev(), there.ino()));
-        let named = std::fs::read_link(&link).unwrap_or_else(|_| said.clone());
         if same || there.is_none() {
             return (said.to_string_lossy().into_owned(), true);
         }
+        let named = std::fs::read_link(&link).unwrap_or_else(|_| said.clone());
         let named = named.to_string_lossy();
         match named.strip_suffix(" (deleted)") {
             Some(gone) => (gone.to_owned(), false),

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use crate::domain::result::Child;
 
 use super::super::os::process as os;
-use super::proc::{self, Process};
+use super::proc::{self, OwnChildren, Process};
 
 /// Levels of descent that are followed; a fork bomb in depth ends there.
 const DEPTH_MAX: usize = 512;
@@ -28,6 +28,8 @@ const SETTLE_STEP: Duration = Duration::from_micros(500);
 pub(super) struct Tree {
     /// The parser and the shell: never part of a command's tree.
     own: HashSet<i32>,
+    /// The holder's children; `None`: looked up by its pid.
+    children: Option<OwnChildren>,
     /// What earlier commands left behind, by pid and start.
     earlier: HashSet<(i32, u64)>,
     /// What the running command has been seen to have while it was being ended.
@@ -35,6 +37,18 @@ pub(super) struct Tree {
 }
 
 impl Tree {
+    /// The tree below this process.
+    pub(super) fn below_this() -> Self {
+        Self { children: OwnChildren::open(), ..Self::default() }
+    }
+
+    fn roots(&self) -> Vec<i32> {
+        self.children
+            .as_ref()
+            .and_then(OwnChildren::read)
+            .unwrap_or_else(|| proc::children(i32::try_from(std::process::id()).unwrap_or(0)))
+    }
+
     /// Names a process of the holder's own.
     pub(super) fn own(&mut self, pid: i32) {
         self.own.insert(pid);
@@ -126,13 +140,12 @@ impl Tree {
     /// A process whose parent ends during a walk comes to the holder, whose children have been
     /// read by then. So they are read once more at the end: one that is new there was missed.
     fn walk(&self, without: &HashSet<(i32, u64)>) -> Vec<Process> {
-        let holder = i32::try_from(std::process::id()).unwrap_or(0);
-        let mut level = proc::children(holder);
+        let mut level = self.roots();
         let mut found = Vec::new();
         for _ in 0..WALKS_MAX {
             let mut seen = HashSet::new();
             found = self.descend(level, without, &mut seen);
-            level = proc::children(holder);
+            level = self.roots();
             if level.iter().all(|pid| seen.contains(pid)) {
                 break;
             }

@@ -202,7 +202,12 @@ impl Holder {
                     self.lost = true;
                     break;
                 }
-                Ok(got) => self.decoder.push(&buffer[..got]),
+                Ok(got) => {
+                    self.decoder.push(&buffer[..got]);
+                    if got < buffer.len() {
+                        break;
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(_) => {

@@ -8,10 +8,32 @@ use portable_pty::{MasterPty, PtySize, native_pty_system};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl, fstat};
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer};
 use rustix::termios::{
-    InputModes, LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr,
+    InputModes, LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush,
+    tcgetattr, tcsetattr,
 };
 
 use crate::domain::session::Size;
+
+/// Everything that `stty` can set a key to.
+const SPECIAL_CODES: [SpecialCodeIndex; 17] = [
+    SpecialCodeIndex::VINTR,
+    SpecialCodeIndex::VQUIT,
+    SpecialCodeIndex::VERASE,
+    SpecialCodeIndex::VKILL,
+    SpecialCodeIndex::VEOF,
+    SpecialCodeIndex::VTIME,
+    SpecialCodeIndex::VMIN,
+    SpecialCodeIndex::VSWTC,
+    SpecialCodeIndex::VSTART,
+    SpecialCodeIndex::VSTOP,
+    SpecialCodeIndex::VSUSP,
+    SpecialCodeIndex::VEOL,
+    SpecialCodeIndex::VREPRINT,
+    SpecialCodeIndex::VDISCARD,
+    SpecialCodeIndex::VWERASE,
+    SpecialCodeIndex::VLNEXT,
+    SpecialCodeIndex::VEOL2,
+];
 
 /// One terminal: both ends, and the modes in which it was opened.
 pub(in crate::session) struct Terminal {
@@ -103,7 +125,9 @@ impl Terminal {
             && modes.output_modes == self.sane.output_modes
             && modes.control_modes == self.sane.control_modes
             && modes.local_modes == self.sane.local_modes
-            && format!("{:?}", modes.special_codes) == format!("{:?}", self.sane.special_codes);
+            && SPECIAL_CODES
+                .into_iter()
+                .all(|code| modes.special_codes[code] == self.sane.special_codes[code]);
         if !same {
             let _ = tcsetattr(&self.slave, OptionalActions::Now, &self.sane);
         }

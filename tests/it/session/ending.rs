@@ -213,3 +213,87 @@ fn interrupts_at_any_moment_hit_their_own_command_alone() {
         assert_eq!(session.close().await, 0);
     });
 }
+
+#[test]
+fn a_session_that_is_closed_runs_its_exit_trap() {
+    with(async {
+        for (text, running) in [
+            ("trap 'sleep 0.05; echo out; echo err >&2; touch ran' EXIT", None),
+            ("trap 'kill %1; wait; touch ran' EXIT; sleep 300 &", None),
+            ("set -ex; trap 'touch ran' EXIT", None),
+            ("trap 'touch ran' EXIT", Some("sleep 300")),
+            ("trap 'touch ran' EXIT", Some("read x")),
+            ("trap 'touch ran' EXIT", Some("while :; do :; done")),
+            ("sleep 300 &", None),
+        ] {
+            let mut session = open().await;
+            let ended = session.run(text).await;
+            let children: Vec<i32> = ended.end.children.iter().map(|child| child.pid).collect();
+            if let Some(text) = running {
+                session.begin(command("", text)).await;
+                session.until(|fact| matches!(fact, FactBody::Started { .. }).then_some(())).await;
+            }
+            let folder = session.folder.path().to_owned();
+            session.link.send(&Ask::Close).unwrap();
+            let began = std::time::Instant::now();
+            session.until(|fact| matches!(fact, FactBody::Closed { .. }).then_some(())).await;
+            assert!(began.elapsed().as_millis() < 900, "{text} {running:?}");
+            assert_eq!(
+                folder.join("work/ran").exists(),
+                text.contains("touch"),
+                "{text} {running:?}"
+            );
+            assert!(!children.into_iter().any(lives), "{text}");
+            if text.contains("echo out") {
+                let raw = std::fs::read(folder.join("transcript/out.raw")).unwrap();
+                assert_eq!(String::from_utf8_lossy(&raw), "out\r\nerr\r\n");
+            }
+        }
+        // But not for ever.
+        let mut session = open().await;
+        session.run("trap 'sleep 300; sleep 300' EXIT").await;
+        let began = std::time::Instant::now();
+        assert_eq!(session.close().await, 0);
+        assert!((2..5).contains(&began.elapsed().as_secs()));
+    });
+}
+
+#[test]
+fn the_line_end_of_an_interrupt_is_nobodys() {
+    with(async {
+        let mut session = open().await;
+        for (text, stdout) in [
+            ("sleep 300", ""),
+            ("echo a; sleep 300 | cat", "a\n"),
+            ("printf a; sleep 300", "a"),
+            ("sh -c 'trap \"echo bye; exit\" INT; sleep 300'", "bye\n"),
+            ("while :; do sleep 1; done", ""),
+        ] {
+            let mut limited = command("", text);
+            limited.limit = Limit::Exact { ms: 200 };
+            let ended = session.run_as(limited).await;
+            assert_eq!(ended.end.state, CommandState::Timeout, "{text}");
+            assert_eq!(ended.stdout, stdout, "{text}");
+            assert_eq!(session.run("echo next").await.stdout, "next\n", "{text}");
+        }
+        assert_eq!(session.close().await, 0);
+    });
+}
+
+#[test]
+fn a_broken_driver_ends_its_session_soon() {
+    with(async {
+        for text in [
+            "shopt -s extdebug; trap false DEBUG",
+            "for i in {3..255}; do eval \"exec $i>&-\"; done",
+        ] {
+            let mut session = open().await;
+            let ended = session.run(text).await;
+            assert_eq!(ended.end.state, CommandState::Failed, "{ended:?}");
+            assert!(ended.end.notes.contains(&Note::SessionEnded), "{ended:?}");
+            assert!(ended.end.duration_ms < 1_000, "{ended:?}");
+            assert!(ended.stdout.len() + ended.stderr.len() < 4_096, "{ended:?}");
+            session.until(|fact| matches!(fact, FactBody::Closed { .. }).then_some(())).await;
+        }
+    });
+}

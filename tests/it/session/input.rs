@@ -207,3 +207,28 @@ fn a_large_input_and_its_echo_do_not_block_each_other() {
         assert_eq!(session.close().await, 0);
     });
 }
+
+#[test]
+fn an_answer_without_a_line_end_leaves_the_question_open() {
+    with(async {
+        let mut session = open().await;
+        let mut by_rule = command("", "read -p 'Go? ' x; echo \"<$x>\"");
+        by_rule.on_input = vec![InputRule { pattern: "Go".to_owned(), send: "y".to_owned() }];
+        let mut given = command("", "sh -c 'printf \"Go? \"; read x; echo \"<$x>\"'");
+        given.inputs = vec!["y".to_owned()];
+        let mut by_key = command("", "read -e -p 'Go? ' x; echo \"<$x>\"");
+        by_key.on_input.clone_from(&by_rule.on_input);
+        for spec in [by_rule, given, by_key] {
+            let text = spec.text.clone();
+            let id = session.begin(spec).await;
+            assert_eq!(asked(&mut session).await.prompt, "Go? y", "{text}");
+            answer(&mut session, &id, "es\n").await;
+            let ended = session.end_of(&id).await;
+            assert!(ended.stdout.ends_with("<yes>\n"), "{text}: {ended:?}");
+            let told = |fact: &&FactBody| matches!(fact, FactBody::Answered { .. });
+            assert_eq!(session.facts.iter().filter(told).count(), 1, "{text}");
+            session.facts.clear();
+        }
+        assert_eq!(session.close().await, 0);
+    });
+}

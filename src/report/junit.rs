@@ -118,6 +118,7 @@ mod tests {
                 <property name="agent" value="local"/>
             </properties>
             <failure message="exit code 2" type="failed">$ make &lt;all&gt; &amp;&amp; echo &quot;x&quot;
+compiling
     error: `a` &lt; b� &amp; | c</failure>
             <system-out>$ make &lt;all&gt; &amp;&amp; echo &quot;x&quot;
 compiling

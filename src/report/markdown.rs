@@ -106,6 +106,7 @@ exit code 2
 
 ```text
 $ make <all> && echo \"x\"
+compiling
 \terror: `a` < b\u{7}\u{fffe} & | c
 ```
 ";

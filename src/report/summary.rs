@@ -114,10 +114,11 @@ pub(super) fn culprit(task: &TaskReport) -> Option<&CommandResult> {
     task.commands.iter().rfind(|command| command.state != CommandState::Completed)
 }
 
-/// The last lines of its standard error, of everything where that is empty.
+/// The last lines of what it said, on both streams: a warning on the one must not hide the reason
+/// on the other.
 pub(super) fn last_words(command: &CommandResult) -> Vec<&str> {
-    match last_lines(&command.stderr, LINES) {
-        lines if lines.is_empty() => last_lines(&command.output, LINES),
+    match last_lines(&command.output, LINES) {
+        lines if lines.is_empty() => last_lines(&command.stderr, LINES),
         lines => lines,
     }
 }
@@ -158,6 +159,7 @@ mod tests {
         let expected = "\
 failed      build   exit code 2, 1.2 s
     $ make <all> && echo \"x\"
+    compiling
     \terror: `a` < b\u{fffe} & | c
 skipped     deploy  build failed
 
@@ -197,6 +199,16 @@ more: callboard report r-1
         run.tasks.clear();
         run.counts.clear();
         assert_eq!(plain(&run), "no tasks\nrun r-1 goes on\n");
+    }
+
+    #[test]
+    fn a_warning_does_not_hide_the_reason() {
+        let mut command = sample::command("x", CommandState::Failed, None);
+        command.stderr = "warning: old\n".to_owned();
+        assert_eq!(last_words(&command), ["warning: old"]);
+        command.output = format!("{}warning: old\nassertion failed\n", "fine\n".repeat(20));
+        assert_eq!(last_words(&command).len(), LINES);
+        assert!(last_words(&command).ends_with(&["warning: old", "assertion failed"]));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::io::{self, IsTerminal};
 
 use super::table::table;
-use crate::domain::outcome::TaskState;
 use crate::report::classify::FLAKY;
+use crate::report::flaky::is_flaky;
 use crate::report::record::{RunReport, TaskReport};
 use crate::report::summary::{Tone, plain, summary};
 use crate::report::words::{span, state_words, words};
@@ -24,12 +24,6 @@ pub(super) fn overview(report: &RunReport) -> String {
     text
 }
 
-/// A task that failed and then succeeded: with more starts than its conflicts account for.
-pub(super) fn is_flaky(task: &TaskReport) -> bool {
-    let retried = task.attempts.saturating_sub(task.conflicts) > 1;
-    task.class.as_deref() == Some(FLAKY) || (task.state == TaskState::Succeeded && retried)
-}
-
 fn paint(tone: Tone, text: &str) -> String {
     let code = match tone {
         Tone::Good => "32",
@@ -45,46 +39,10 @@ fn paint(tone: Tone, text: &str) -> String {
 fn row(task: &TaskReport) -> Vec<String> {
     vec![
         task.id.to_string(),
-        state_words(task.state).to_owned(),
+        if is_flaky(task) { FLAKY } else { state_words(task.state) }.to_owned(),
         task.agent.as_ref().map(ToString::to_string).unwrap_or_default(),
         task.attempts.to_string(),
         span(task.duration_ms),
         task.reason.as_ref().map(words).unwrap_or_default(),
     ]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn flaky_is_a_success_after_a_failure() {
-        let task = |state, attempts, conflicts, class: Option<&str>| TaskReport {
-            id: "a".into(),
-            state,
-            agent: None,
-            needs: Vec::new(),
-            attempts,
-            conflicts,
-            session_id: None,
-            started_at: None,
-            duration_ms: 0,
-            reason: None,
-            class: class.map(str::to_owned),
-            waited_on: Vec::new(),
-            commands: Vec::new(),
-            backoffs: Vec::new(),
-            published: Vec::new(),
-            artifacts: Vec::new(),
-        };
-        for (task, flaky) in [
-            (task(TaskState::Succeeded, 1, 0, None), false),
-            (task(TaskState::Succeeded, 2, 0, None), true),
-            (task(TaskState::Succeeded, 2, 1, None), false),
-            (task(TaskState::Failed, 2, 0, None), false),
-            (task(TaskState::Succeeded, 1, 0, Some("flaky")), true),
-        ] {
-            assert_eq!(is_flaky(&task), flaky, "{task:?}");
-        }
-    }
 }

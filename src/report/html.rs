@@ -1,9 +1,9 @@
 //! The report as one HTML page that stands alone: no script, nothing loaded.
 
+use super::flaky::{flaky_words, is_flaky};
 use super::record::{RunReport, TaskReport};
 use super::summary::{Tone, tone};
 use super::words::{outcome_words, reason_words, span, state_words, words};
-use crate::domain::outcome::TaskState;
 use crate::domain::result::CommandResult;
 
 const STYLE: &str = "\
@@ -43,8 +43,8 @@ fn row(task: &TaskReport) -> String {
     };
     format!(
         "<tr><td>{name}<td class=\"{}\">{}<td>{}<td>{}<td class=\"n\">{}<td class=\"n\">{}</tr>\n",
-        class(task.state),
-        state_words(task.state),
+        class(task),
+        state(task),
         escape(&why),
         escape(agent),
         task.attempts,
@@ -62,8 +62,8 @@ fn details(task: &TaskReport) -> String {
         "<details id=\"{}\"{open}>\n<summary><span class=\"{}\">{}</span> {}</summary>\n{commands}\
          </details>\n",
         anchor(task),
-        class(task.state),
-        state_words(task.state),
+        class(task),
+        state(task),
         escape(task.id.as_str())
     )
 }
@@ -83,8 +83,16 @@ fn command(command: &CommandResult) -> String {
     )
 }
 
-fn class(state: TaskState) -> &'static str {
-    match tone(state) {
+fn state(task: &TaskReport) -> String {
+    match is_flaky(task) {
+        true => flaky_words(task),
+        false => state_words(task.state).to_owned(),
+    }
+}
+
+fn class(task: &TaskReport) -> &'static str {
+    match tone(task.state) {
+        _ if is_flaky(task) => "doubtful",
         Tone::Good => "good",
         Tone::Bad => "bad",
         Tone::Doubtful => "doubtful",
@@ -124,7 +132,7 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::outcome::RunOutcome;
+    use crate::domain::outcome::{RunOutcome, TaskState};
     use crate::report::sample;
 
     #[test]
@@ -141,6 +149,16 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part}\n{page}");
         }
+    }
+
+    #[test]
+    fn flaky_is_said() {
+        let mut task = sample::task("t", TaskState::Succeeded, None);
+        task.class = Some("flaky".to_owned());
+        task.attempts = 2;
+        let page = html(&sample::run_of(vec![task], RunOutcome::Succeeded, 0));
+        let cell = "<tr><td>t<td class=\"doubtful\">flaky: succeeded on attempt 2<td>";
+        assert!(page.contains(cell), "{page}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The report as Markdown: a table of the tasks, then what failed.
 
+use super::flaky::{flaky_words, is_flaky};
 use super::record::{RunReport, TaskReport};
 use super::summary::{Tone, culprit, last_words, tone};
 use super::words::{outcome_words, span, state_words, words};
@@ -36,10 +37,11 @@ fn counts(report: &RunReport) -> String {
 fn row(task: &TaskReport) -> String {
     let why = task.reason.as_ref().map(words).unwrap_or_default();
     let agent = task.agent.as_ref().map_or("", |agent| agent.as_str());
+    let flaky = is_flaky(task).then(|| flaky_words(task));
     format!(
         "| {} | {} | {} | {} | {} | {} |",
         inline(task.id.as_str()),
-        state_words(task.state),
+        flaky.as_deref().unwrap_or(state_words(task.state)),
         inline(&why),
         inline(agent),
         task.attempts,
@@ -111,6 +113,15 @@ compiling
 ```
 ";
         assert_eq!(markdown(&sample::run()), expected);
+    }
+
+    #[test]
+    fn flaky_is_said() {
+        let mut task = sample::task("t", TaskState::Succeeded, None);
+        task.class = Some("flaky".to_owned());
+        task.attempts = 2;
+        let text = markdown(&sample::run_of(vec![task], RunOutcome::Succeeded, 0));
+        assert!(text.contains("| t | flaky: succeeded on attempt 2 |  | local | 2 |"), "{text}");
     }
 
     #[test]

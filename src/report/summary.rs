@@ -2,6 +2,7 @@
 //! plain success, then the counts, then the outcome.
 
 use super::classify::FLAKY;
+use super::flaky::is_flaky;
 use super::record::{RunReport, TaskReport};
 use super::words::{last_lines, one_line, outcome_words, span, state_words, words};
 use crate::domain::outcome::{CommandState, RunOutcome, TaskState};
@@ -77,20 +78,22 @@ fn is_plain_success(task: &TaskReport) -> bool {
 
 fn headline(task: &TaskReport, wide: usize, paint: &impl Fn(Tone, &str) -> String) -> String {
     let mut facts = Vec::new();
+    if is_flaky(task) {
+        facts.push(format!("succeeded on attempt {}", task.attempts));
+    }
     facts.extend(task.reason.as_ref().map(words));
     facts.extend(task.class.as_deref().filter(|class| *class != FLAKY).map(str::to_owned));
     if task.attempts > 0 {
         facts.push(span(task.duration_ms));
     }
-    if task.attempts > 1 {
+    if task.attempts > 1 && !is_flaky(task) {
         facts.push(format!("{} attempts", task.attempts));
     }
     if task.conflicts > 0 {
         let plural = if task.conflicts == 1 { "" } else { "s" };
         facts.push(format!("{} conflict{plural}", task.conflicts));
     }
-    let flaky = task.state == TaskState::Succeeded;
-    let (tone, state) = match flaky {
+    let (tone, state) = match is_flaky(task) {
         true => (Tone::Doubtful, FLAKY),
         false => (tone(task.state), state_words(task.state)),
     };
@@ -180,6 +183,7 @@ more: callboard report r-1
     #[test]
     fn other_endings() {
         let mut flaky = sample::task("flaky", TaskState::Succeeded, None);
+        flaky.class = Some(FLAKY.to_owned());
         flaky.attempts = 3;
         flaky.conflicts = 1;
         let limit = TaskReason::Command(Reason::Total { limit_ms: 1000 });
@@ -187,7 +191,7 @@ more: callboard report r-1
         slow.class = Some("environment".to_owned());
         let mut run = sample::run_of(vec![flaky, slow], RunOutcome::Environment, 3);
         let expected = "\
-flaky       flaky  1.2 s, 3 attempts, 1 conflict
+flaky       flaky  succeeded on attempt 3, 1.2 s, 1 conflict
 timed out   slow   over its time limit of 1 s, environment, 1.2 s
 
 1 succeeded, 1 timed out in 4.1 s

@@ -21,6 +21,7 @@ use crate::domain::event::RunOptions;
 use crate::domain::ids::RunId;
 use crate::domain::plan::Plan;
 use crate::domain::result::SCHEMA_VERSION;
+use crate::report::flaky;
 use crate::report::record::RunReport;
 use crate::report::summary::plain;
 
@@ -195,7 +196,7 @@ impl Run {
     /// failure of the environment, and hides nothing worse.
     fn finish(&self, report: &RunReport) -> Result<u8, Failure> {
         let mut code = report.exit_code.unwrap_or(exit::INTERNAL);
-        if self.fail_on_flaky && report.tasks.iter().any(summary::is_flaky) {
+        if self.fail_on_flaky && flaky::count(report) > 0 {
             code = exit::combine(code, exit::FAILED);
         }
         for target in &self.report {

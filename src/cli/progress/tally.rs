@@ -7,7 +7,7 @@ use crate::domain::ids::{AgentName, TaskId};
 use crate::domain::outcome::TaskState;
 use crate::domain::time::Timestamp;
 use crate::report::record::RunReport;
-use crate::report::words::{span, state_words, words};
+use crate::report::words::{asked, span, state_words, words};
 
 /// A run's tasks by state.
 #[derive(Debug, Default)]
@@ -72,7 +72,7 @@ impl Tally {
             Notice::Awaiting { task, awaiting, .. } => {
                 let prompt = awaiting.prompt.trim().to_owned();
                 let what = if awaiting.secret { "a secret" } else { "input" };
-                let line = format!("{task}: waits for {what}: {prompt}");
+                let line = format!("{task}: waits for {what}{}", asked(&prompt));
                 if let Some(running) = self.running.get_mut(task) {
                     running.prompt = Some(prompt);
                 }

@@ -18,7 +18,7 @@ use crate::domain::outcome::CommandState;
 use crate::domain::plan::Class;
 use crate::domain::result::{CommandResult, Note};
 use crate::domain::time::parse_duration_ms;
-use crate::report::words::reason_words;
+use crate::report::words::{asked, reason_words};
 
 /// How often a command is offered to another coordinator when one was just on its way out.
 const TRIES: usize = 5;
@@ -262,8 +262,8 @@ fn remarks(result: &CommandResult) -> String {
         }
     }
     if result.state == CommandState::AwaitingInput {
-        let prompt = result.awaiting.as_ref().map(|awaiting| awaiting.prompt.trim());
-        remark(format!("waits for input: {}", prompt.unwrap_or_default()));
+        let prompt = result.awaiting.as_ref().map(|awaiting| asked(&awaiting.prompt));
+        remark(format!("waits for input{}", prompt.unwrap_or_default()));
     }
     if let Some(reason) = &result.reason {
         remark(reason_words(reason));

@@ -20,8 +20,13 @@ pub(super) fn flaky_words(task: &TaskReport) -> String {
     format!("{FLAKY}: succeeded on attempt {}", task.attempts)
 }
 
-/// True for a run that failed for its flaky tasks alone (`--fail-on-flaky`).
-pub fn decided(report: &RunReport) -> bool {
+/// Why a run failed that did so for its flaky tasks alone (`--fail-on-flaky`).
+pub(super) fn verdict_words(report: &RunReport) -> Option<String> {
+    let plural = if count(report) == 1 { "" } else { "s" };
+    decided(report).then(|| format!("{} flaky task{plural}, --fail-on-flaky", count(report)))
+}
+
+fn decided(report: &RunReport) -> bool {
     let really_failed = |task: &TaskReport| match task.state {
         TaskState::Failed => task.class.as_deref() != Some(ENVIRONMENT),
         TaskState::TimedOut => true,
@@ -66,7 +71,8 @@ mod tests {
             (vec![task(TaskState::Failed, None)], RunOutcome::Failed, false),
         ] {
             let run = sample::run_of(tasks, outcome, 1);
-            assert_eq!(decided(&run), by_flaky, "{run:?}");
+            let why = by_flaky.then_some("1 flaky task, --fail-on-flaky");
+            assert_eq!(verdict_words(&run).as_deref(), why, "{run:?}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The report as one HTML page that stands alone: no script, nothing loaded.
 
-use super::flaky::{flaky_words, is_flaky};
+use super::flaky::{flaky_words, is_flaky, verdict_words};
 use super::record::{RunReport, TaskReport};
 use super::summary::{Tone, tone};
 use super::words::{outcome_words, reason_words, span, state_words, words};
@@ -18,13 +18,14 @@ pub(super) fn html(report: &RunReport) -> String {
     let title = format!("{}: run {}", report.workspace_id, report.run_id);
     let outcome = report.outcome.map_or("goes on", outcome_words);
     let code = report.exit_code.map_or_else(String::new, |code| format!(", exit code {code}"));
+    let why = verdict_words(report).map(|why| format!(": {why}")).unwrap_or_default();
     let rows: String = report.tasks.iter().map(row).collect();
     let details: String = report.tasks.iter().map(details).collect();
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n\
          <style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n\
-         <p>{outcome}{code}; started {started}, took {took}</p>\n<table>\n\
+         <p>{outcome}{why}{code}; started {started}, took {took}</p>\n<table>\n\
          <tr><th>task<th>state<th>why<th>agent<th>attempts<th>time</tr>\n{rows}</table>\n\
          {details}</body>\n</html>\n",
         title = escape(&title),
@@ -156,9 +157,12 @@ mod tests {
         let mut task = sample::task("t", TaskState::Succeeded, None);
         task.class = Some("flaky".to_owned());
         task.attempts = 2;
-        let page = html(&sample::run_of(vec![task], RunOutcome::Succeeded, 0));
+        let mut run = sample::run_of(vec![task], RunOutcome::Succeeded, 0);
+        let page = html(&run);
         let cell = "<tr><td>t<td class=\"doubtful\">flaky: succeeded on attempt 2<td>";
         assert!(page.contains(cell), "{page}");
+        run.outcome = Some(RunOutcome::Failed);
+        assert!(html(&run).contains("<p>failed: 1 flaky task, --fail-on-flaky, exit code"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The report as Markdown: a table of the tasks, then what failed.
 
-use super::flaky::{flaky_words, is_flaky};
+use super::flaky::{flaky_words, is_flaky, verdict_words};
 use super::record::{RunReport, TaskReport};
 use super::summary::{Tone, culprit, last_words, tone};
 use super::words::{outcome_words, span, state_words, words};
@@ -9,10 +9,11 @@ use crate::domain::outcome::TaskState;
 /// The document.
 pub(super) fn markdown(report: &RunReport) -> String {
     let outcome = report.outcome.map_or("goes on", outcome_words);
+    let why = verdict_words(report).map(|why| format!(": {why}")).unwrap_or_default();
     let mut lines = vec![
         format!("## {}: run {} {outcome}", inline(report.workspace_id.as_str()), report.run_id),
         String::new(),
-        format!("{} in {}", counts(report), span(report.duration_ms)),
+        format!("{} in {}{why}", counts(report), span(report.duration_ms)),
         String::new(),
         "| task | state | why | agent | attempts | time |".to_owned(),
         "|------|-------|-----|-------|---------:|-----:|".to_owned(),
@@ -120,8 +121,11 @@ compiling
         let mut task = sample::task("t", TaskState::Succeeded, None);
         task.class = Some("flaky".to_owned());
         task.attempts = 2;
-        let text = markdown(&sample::run_of(vec![task], RunOutcome::Succeeded, 0));
+        let mut run = sample::run_of(vec![task], RunOutcome::Succeeded, 0);
+        let text = markdown(&run);
         assert!(text.contains("| t | flaky: succeeded on attempt 2 |  | local | 2 |"), "{text}");
+        run.outcome = Some(RunOutcome::Failed);
+        assert!(markdown(&run).contains(" in 4.1 s: 1 flaky task, --fail-on-flaky\n"));
     }
 
     #[test]

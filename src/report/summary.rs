@@ -2,7 +2,7 @@
 //! plain success, then the counts, then the outcome.
 
 use super::classify::FLAKY;
-use super::flaky::is_flaky;
+use super::flaky::{is_flaky, verdict_words};
 use super::record::{RunReport, TaskReport};
 use super::words::{last_lines, one_line, outcome_words, span, state_words, words};
 use crate::domain::outcome::{CommandState, RunOutcome, TaskState};
@@ -145,9 +145,10 @@ fn ending(report: &RunReport, paint: &impl Fn(Tone, &str) -> String) -> String {
         _ => Tone::Doubtful,
     };
     let words = paint(tone, outcome_words(outcome));
+    let why = verdict_words(report).map(|why| format!(": {why}")).unwrap_or_default();
     match report.exit_code {
-        None | Some(0) => format!("run {} {words}", report.run_id),
-        Some(code) => format!("run {} {words} (exit code {code})", report.run_id),
+        None | Some(0) => format!("run {} {words}{why}", report.run_id),
+        Some(code) => format!("run {} {words}{why} (exit code {code})", report.run_id),
     }
 }
 
@@ -203,6 +204,15 @@ more: callboard report r-1
         run.tasks.clear();
         run.counts.clear();
         assert_eq!(plain(&run), "no tasks\nrun r-1 goes on\n");
+    }
+
+    #[test]
+    fn a_run_that_failed_for_its_flaky_tasks_says_so() {
+        let mut task = sample::task("t", TaskState::Succeeded, None);
+        task.class = Some(FLAKY.to_owned());
+        let run = sample::run_of(vec![task], RunOutcome::Failed, 1);
+        let ending = "run r-1 failed: 1 flaky task, --fail-on-flaky (exit code 1)\n";
+        assert!(plain(&run).contains(ending), "{}", plain(&run));
     }
 
     #[test]

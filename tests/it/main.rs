@@ -9,6 +9,7 @@
 
 mod cases_orchestrator;
 mod cases_terminal;
+mod cli_reports;
 mod examples;
 mod floor_plan;
 mod house;

@@ -19,6 +19,7 @@ use crate::cli::{exit, output, starter, summary, waves};
 use crate::control::{Answer, Call, Submit};
 use crate::domain::event::RunOptions;
 use crate::domain::ids::RunId;
+use crate::domain::outcome::RunOutcome;
 use crate::domain::plan::Plan;
 use crate::domain::result::SCHEMA_VERSION;
 use crate::report::flaky;
@@ -113,7 +114,10 @@ impl Run {
         if self.detach {
             return self.leave(&place, &submit);
         }
-        let report = self.follow(&place, &submit)?;
+        let mut report = self.follow(&place, &submit)?;
+        if self.fail_on_flaky {
+            condemn_flaky(&mut report);
+        }
         self.finish(&report)
     }
 
@@ -196,9 +200,6 @@ impl Run {
     /// failure of the environment, and hides nothing worse.
     fn finish(&self, report: &RunReport) -> Result<u8, Failure> {
         let mut code = report.exit_code.unwrap_or(exit::INTERNAL);
-        if self.fail_on_flaky && flaky::count(report) > 0 {
-            code = exit::combine(code, exit::FAILED);
-        }
         for target in &self.report {
             if let Err(failure) = target.write(report) {
                 code = exit::combine(code, failure.exit_code());
@@ -213,6 +214,16 @@ impl Run {
             output::note(plain(report));
         }
         Ok(code)
+    }
+}
+
+/// `--fail-on-flaky`: a flaky task makes the run a failed one, unless it was something worse. All
+/// that is said of the run from here on says so.
+fn condemn_flaky(report: &mut RunReport) {
+    let Some(code) = report.exit_code.filter(|_| flaky::count(report) > 0) else { return };
+    if exit::combine(code, exit::FAILED) == exit::FAILED {
+        report.exit_code = Some(exit::FAILED);
+        report.outcome = Some(RunOutcome::Failed);
     }
 }
 

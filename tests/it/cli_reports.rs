@@ -1,0 +1,61 @@
+//! What a run says of itself: the summary, the documents and the exit code agree.
+
+use serde_json::Value;
+
+use crate::house::House;
+
+const FLAKY: &str = r#"
+[[task]]
+id = "shaky"
+run = "test -e tried || { touch tried; echo first try; exit 1; }"
+retries = 1
+"#;
+
+fn document(house: &House, name: &str) -> Value {
+    serde_json::from_str(&house.read(name)).unwrap()
+}
+
+#[test]
+fn a_flaky_run_that_counts_as_failed_says_so_everywhere() {
+    let house = House::new();
+    let flags = ["--fail-on-flaky", "--report", "json=a.json", "--report", "markdown=a.md"];
+    let (code, report) = house.run_with(&flags, FLAKY);
+    assert_eq!(code, 1);
+    assert_eq!((&report["outcome"], &report["exit_code"]), (&"failed".into(), &1.into()));
+    assert_eq!(document(&house, "a.json"), report);
+    assert!(house.read("a.md").contains("1 flaky task, --fail-on-flaky"), "{}", house.read("a.md"));
+    std::fs::remove_file(house.path("tried")).unwrap();
+    let called = house.call(&["run", "m.toml", "--fail-on-flaky", "--report", "html=a.html"]);
+    assert_eq!(called.code, 1);
+    assert!(
+        called.stdout.contains("failed: 1 flaky task, --fail-on-flaky (exit code 1)"),
+        "{called:?}"
+    );
+    assert!(called.stdout.contains("succeeded on attempt 2"), "{called:?}");
+    assert!(house.read("a.html").contains("flaky: succeeded on attempt 2"));
+    house.assert_empties();
+}
+
+#[test]
+fn a_flaky_run_is_a_success_otherwise() {
+    let house = House::new();
+    let (code, report) = house.run_with(&["--report", "junit=a.xml"], FLAKY);
+    assert_eq!((code, &report["outcome"]), (0, &"succeeded".into()));
+    let junit = house.read("a.xml");
+    assert!(junit.contains("flakyFailure") && junit.contains("succeeded on attempt 2;"), "{junit}");
+}
+
+#[test]
+fn a_warning_does_not_hide_why_a_task_failed() {
+    let house = House::new();
+    let script = "echo warning >&2; sleep 0.2; echo the reason; exit 1";
+    house.write("m.toml", format!("[[task]]\nid = \"a\"\nrun = \"{script}\"\n"));
+    let called =
+        house.call(&["run", "m.toml", "--report", "junit=a.xml", "--report", "markdown=a.md"]);
+    assert_eq!(called.code, 1);
+    assert!(called.stdout.contains("    the reason\n"), "{called:?}");
+    assert!(house.read("a.md").contains("\nthe reason\n"));
+    let junit = house.read("a.xml");
+    let failure = junit.split("</failure>").next().unwrap();
+    assert!(failure.contains("the reason"), "{junit}");
+}

@@ -6,13 +6,16 @@ use super::table::table;
 use crate::report::classify::FLAKY;
 use crate::report::flaky::is_flaky;
 use crate::report::record::{RunReport, TaskReport};
-use crate::report::summary::{Tone, plain, summary};
+use crate::report::summary::{Telling, Tone, plain, summary};
 use crate::report::words::{span, state_words, words};
 
 /// How a run went, coloured where stdout is a terminal that wants it.
-pub(super) fn for_stdout(report: &RunReport) -> String {
+pub(super) fn for_stdout(report: &RunReport, telling: Telling) -> String {
     let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    if wanted && io::stdout().is_terminal() { summary(report, paint) } else { plain(report) }
+    match wanted && io::stdout().is_terminal() {
+        true => summary(report, telling, paint),
+        false => plain(report, telling),
+    }
 }
 
 /// Every task of a run in a table, then how it went.
@@ -20,7 +23,7 @@ pub(super) fn overview(report: &RunReport) -> String {
     let rows: Vec<_> = report.tasks.iter().map(row).collect();
     let mut text = table(&["TASK", "STATE", "AGENT", "ATTEMPTS", "TIME", "REASON"], &rows);
     text.push('\n');
-    text.push_str(&for_stdout(report));
+    text.push_str(&for_stdout(report, Telling::All));
     text
 }
 

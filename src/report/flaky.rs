@@ -26,7 +26,8 @@ pub(super) fn verdict_words(report: &RunReport) -> Option<String> {
     decided(report).then(|| format!("{} flaky task{plural}, --fail-on-flaky", count(report)))
 }
 
-fn decided(report: &RunReport) -> bool {
+/// True for such a run.
+pub(super) fn decided(report: &RunReport) -> bool {
     let really_failed = |task: &TaskReport| match task.state {
         TaskState::Failed => task.class.as_deref() != Some(ENVIRONMENT),
         TaskState::TimedOut => true,

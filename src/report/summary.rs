@@ -2,10 +2,10 @@
 //! plain success, then the counts, then the outcome.
 
 use super::classify::FLAKY;
-use super::flaky::{is_flaky, verdict_words};
+use super::flaky::{decided, is_flaky, verdict_words};
 use super::record::{RunReport, TaskReport};
 use super::words::{last_lines, one_line, outcome_words, span, state_words, words};
-use crate::domain::outcome::{CommandState, RunOutcome, TaskState};
+use crate::domain::outcome::{CommandState, RunOutcome, TaskCause, TaskReason, TaskState};
 use crate::domain::result::CommandResult;
 
 /// Lines of output shown for a failed task.
@@ -43,14 +43,35 @@ pub fn tone(state: TaskState) -> Tone {
     }
 }
 
+/// How much a summary tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Telling {
+    /// Every task that is not a plain success.
+    All,
+    /// What a run failed for, and nothing of one that succeeded (`--quiet`).
+    Failures,
+}
+
 /// The summary without colours.
-pub fn plain(report: &RunReport) -> String {
-    summary(report, |_, text| text.to_owned())
+pub fn plain(report: &RunReport, telling: Telling) -> String {
+    summary(report, telling, |_, text| text.to_owned())
 }
 
 /// The summary; `paint` gets each part of a line with its tone.
-pub fn summary(report: &RunReport, paint: impl Fn(Tone, &str) -> String) -> String {
-    let told: Vec<_> = report.tasks.iter().filter(|task| !is_plain_success(task)).collect();
+pub fn summary(
+    report: &RunReport,
+    telling: Telling,
+    paint: impl Fn(Tone, &str) -> String,
+) -> String {
+    let quiet = telling == Telling::Failures;
+    if quiet && report.outcome == Some(RunOutcome::Succeeded) {
+        return String::new();
+    }
+    let is_told = |task: &&TaskReport| match telling {
+        Telling::All => !is_plain_success(task),
+        Telling::Failures => is_failure(task) || (is_flaky(task) && decided(report)),
+    };
+    let told: Vec<_> = report.tasks.iter().filter(is_told).collect();
     let wide = told.iter().map(|task| task.id.as_str().chars().count()).max().unwrap_or(0);
     let mut lines = Vec::new();
     for task in &told {
@@ -74,6 +95,15 @@ pub fn summary(report: &RunReport, paint: impl Fn(Tone, &str) -> String) -> Stri
 
 fn is_plain_success(task: &TaskReport) -> bool {
     task.state == TaskState::Succeeded && task.class.is_none() && task.attempts <= 1
+}
+
+fn is_failure(task: &TaskReport) -> bool {
+    let fail_fast = matches!(task.reason, Some(TaskReason::Task(TaskCause::FailFast)));
+    match task.state {
+        TaskState::Failed | TaskState::TimedOut | TaskState::Escalated => true,
+        TaskState::Cancelled => !fail_fast,
+        _ => false,
+    }
 }
 
 fn headline(task: &TaskReport, wide: usize, paint: &impl Fn(Tone, &str) -> String) -> String {
@@ -155,7 +185,7 @@ fn ending(report: &RunReport, paint: &impl Fn(Tone, &str) -> String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::outcome::{Reason, TaskReason};
+    use crate::domain::outcome::Reason;
     use crate::report::sample;
 
     #[test]
@@ -171,14 +201,14 @@ skipped     deploy  build failed
 run r-1 failed (exit code 1)
 more: callboard report r-1
 ";
-        assert_eq!(plain(&sample::run()), expected);
+        assert_eq!(plain(&sample::run(), Telling::All), expected);
     }
 
     #[test]
     fn a_good_run_is_short() {
         let lint = sample::task("lint", TaskState::Succeeded, None);
         let run = sample::run_of(vec![lint], RunOutcome::Succeeded, 0);
-        assert_eq!(plain(&run), "1 succeeded in 4.1 s\nrun r-1 succeeded\n");
+        assert_eq!(plain(&run, Telling::All), "1 succeeded in 4.1 s\nrun r-1 succeeded\n");
     }
 
     #[test]
@@ -199,11 +229,11 @@ timed out   slow   over its time limit of 1 s, environment, 1.2 s
 run r-1 could not succeed in this environment (exit code 3)
 more: callboard report r-1
 ";
-        assert_eq!(plain(&run), expected);
+        assert_eq!(plain(&run, Telling::All), expected);
         run.outcome = None;
         run.tasks.clear();
         run.counts.clear();
-        assert_eq!(plain(&run), "no tasks\nrun r-1 goes on\n");
+        assert_eq!(plain(&run, Telling::All), "no tasks\nrun r-1 goes on\n");
     }
 
     #[test]
@@ -212,7 +242,22 @@ more: callboard report r-1
         task.class = Some(FLAKY.to_owned());
         let run = sample::run_of(vec![task], RunOutcome::Failed, 1);
         let ending = "run r-1 failed: 1 flaky task, --fail-on-flaky (exit code 1)\n";
-        assert!(plain(&run).contains(ending), "{}", plain(&run));
+        assert!(plain(&run, Telling::All).contains(ending), "{}", plain(&run, Telling::All));
+    }
+
+    #[test]
+    fn quiet_tells_what_failed_and_no_more() {
+        let quiet = |run: &RunReport| plain(run, Telling::Failures);
+        let told = quiet(&sample::run());
+        assert!(told.starts_with("failed      build  exit code 2, 1.2 s\n"), "{told}");
+        assert!(told.contains("run r-1 failed (exit code 1)\n"), "{told}");
+        assert!(!told.contains("deploy") && !told.contains("lint"), "{told}");
+        let mut task = sample::task("t", TaskState::Succeeded, None);
+        task.class = Some(FLAKY.to_owned());
+        let mut run = sample::run_of(vec![task], RunOutcome::Succeeded, 0);
+        assert_eq!(quiet(&run), "");
+        run.outcome = Some(RunOutcome::Failed);
+        assert!(quiet(&run).starts_with("flaky       t  "), "{}", quiet(&run));
     }
 
     #[test]
@@ -227,7 +272,9 @@ more: callboard report r-1
 
     #[test]
     fn painting() {
-        let painted = summary(&sample::run(), |tone, text| format!("<{tone:?} {}>", text.trim()));
+        let painted = summary(&sample::run(), Telling::All, |tone, text| {
+            format!("<{tone:?} {}>", text.trim())
+        });
         assert!(painted.starts_with("<Bad failed> <Name build>  exit code 2"), "{painted}");
         assert!(painted.contains("<Good 1 succeeded>, <Bad 1 failed>"), "{painted}");
     }

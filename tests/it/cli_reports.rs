@@ -59,3 +59,20 @@ fn a_warning_does_not_hide_why_a_task_failed() {
     let failure = junit.split("</failure>").next().unwrap();
     assert!(failure.contains("the reason"), "{junit}");
 }
+
+#[test]
+fn quiet_leaves_out_successes_and_progress() {
+    let house = House::new();
+    let tail = "[[task]]\nid = \"bad\"\nrun = \"echo no; exit 7\"\n\
+        [[task]]\nid = \"late\"\nafter = [\"bad\"]\nrun = \"true\"\n";
+    house.write("m.toml", format!("{FLAKY}{tail}"));
+    let called = house.call(&["run", "m.toml", "-q"]);
+    assert_eq!((called.code, called.stderr.as_str()), (1, ""), "{called:?}");
+    assert!(called.stdout.starts_with("failed      bad  exit code 7"), "{called:?}");
+    assert!(called.stdout.contains("    no\n"), "{called:?}");
+    assert!(called.stdout.contains("1 skipped in ") && called.stdout.contains("(exit code 1)"));
+    assert!(!called.stdout.contains("shaky") && !called.stdout.contains("late"), "{called:?}");
+    house.write("m.toml", FLAKY);
+    let called = house.call(&["run", "m.toml", "-q"]);
+    assert_eq!((called.code, called.stdout.as_str(), called.stderr.as_str()), (0, "", ""));
+}

@@ -24,7 +24,7 @@ use crate::domain::plan::Plan;
 use crate::domain::result::SCHEMA_VERSION;
 use crate::report::flaky;
 use crate::report::record::RunReport;
-use crate::report::summary::plain;
+use crate::report::summary::Telling;
 
 /// How often a run is offered to another coordinator when one was just on its way out.
 const TRIES: usize = 5;
@@ -67,7 +67,7 @@ pub(in crate::cli) struct Run {
     /// Print the run's whole record as one JSON document, and nothing else
     #[arg(long)]
     json: bool,
-    /// Print only what failed
+    /// Print only what failed; nothing of a run that succeeded
     #[arg(long, short)]
     quiet: bool,
     /// Go on with a run that was interrupted or waits for a decision (not supported yet)
@@ -208,10 +208,9 @@ impl Run {
         }
         if self.json {
             output::print_json(report)?;
-        } else if !self.quiet {
-            output::print(summary::for_stdout(report))?;
-        } else if code != exit::SUCCEEDED {
-            output::note(plain(report));
+        } else {
+            let telling = if self.quiet { Telling::Failures } else { Telling::All };
+            output::print(summary::for_stdout(report, telling))?;
         }
         Ok(code)
     }

@@ -12,7 +12,7 @@ use super::failure::{Failure, Kind, Problem, reason};
 use super::words::count;
 use crate::domain::environment::{filter_client_env, names_to_pass};
 use crate::domain::event::ClientEnv;
-use crate::domain::manifest::{self, Agents, File, Sources};
+use crate::domain::manifest::{self, Agents, FILE_BYTES_MAX, File, Sources};
 use crate::domain::plan::Plan;
 
 /// What `agents.toml` is called where it is looked for.
@@ -168,16 +168,41 @@ fn read_manifest(manifest: &Path) -> Result<(String, Vec<u8>), Failure> {
     if !is_stdin(manifest) {
         return Ok((manifest.display().to_string(), read_file(manifest)?));
     }
-    let mut bytes = Vec::new();
-    io::stdin()
-        .lock()
-        .read_to_end(&mut bytes)
-        .map_err(|error| Failure::file(Path::new("<stdin>"), "read", &error))?;
-    Ok(("<stdin>".to_owned(), bytes))
+    Ok(("<stdin>".to_owned(), read_stdin()?))
 }
 
+/// All of stdin, as far as a text for callboard may go.
+///
+/// # Errors
+/// When it cannot be read, or goes further.
+pub(super) fn read_stdin() -> Result<Vec<u8>, Failure> {
+    read_bounded(io::stdin().lock(), Path::new("<stdin>"))
+}
+
+/// A file's bytes. What may have no end, or wait for somebody to write it, is not even opened.
 fn read_file(file: &Path) -> Result<Vec<u8>, Failure> {
-    fs::read(file).map_err(|error| Failure::file(file, "read", &error))
+    let told = |error| Failure::file(file, "read", &error);
+    let metadata = fs::metadata(file).map_err(told)?;
+    if metadata.is_file() {
+        return read_bounded(fs::File::open(file).map_err(told)?, file);
+    }
+    let what = if metadata.is_dir() { "it is a folder" } else { "it is not a regular file" };
+    let failure = Failure::usage(format!("cannot read `{}`: {what}", file.display()));
+    Err(if metadata.is_dir() { failure } else { failure.hint("`-` reads the manifest from stdin") })
+}
+
+fn read_bounded(source: impl Read, name: &Path) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    source
+        .take(FILE_BYTES_MAX as u64 + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| Failure::file(name, "read", &error))?;
+    if bytes.len() > FILE_BYTES_MAX {
+        let limit = FILE_BYTES_MAX >> 20;
+        let message = format!("cannot read `{}`: it is longer than {limit} MiB", name.display());
+        return Err(Failure::usage(message));
+    }
+    Ok(bytes)
 }
 
 /// Beside the manifest, in the root, here: the first that is there.
@@ -306,6 +331,18 @@ mod tests {
             let failure = load(&file, &args).unwrap_err();
             assert_eq!(failure.exit_code(), 2, "{failure:?}");
         }
+    }
+
+    #[test]
+    fn what_has_no_end_is_not_read() {
+        for name in ["/dev/zero", "/dev/null"] {
+            let failure = load(Path::new(name), &PlanArgs::default()).unwrap_err();
+            assert_eq!(failure.exit_code(), 2);
+            assert!(failure.message.ends_with("it is not a regular file"), "{}", failure.message);
+        }
+        let failure = read_bounded(io::repeat(b'#'), Path::new("<stdin>")).unwrap_err();
+        assert_eq!(failure.message, "cannot read `<stdin>`: it is longer than 32 MiB");
+        assert_eq!(read_bounded(&b"ab"[..], Path::new("x")).unwrap(), b"ab");
     }
 
     #[test]

@@ -10,6 +10,7 @@
 mod cases_orchestrator;
 mod cases_terminal;
 mod cli_reports;
+mod cli_sources;
 mod examples;
 mod floor_plan;
 mod house;

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -136,14 +135,7 @@ impl Exec {
     fn text(&self) -> Result<String, Failure> {
         match &self.script {
             None => Ok(quote::command_line(&self.argv)),
-            Some(script) if script == "-" => {
-                let mut bytes = Vec::new();
-                io::stdin()
-                    .lock()
-                    .read_to_end(&mut bytes)
-                    .map_err(|error| Failure::file(Path::new("<stdin>"), "read", &error))?;
-                script_text(bytes)
-            }
+            Some(script) if script == "-" => script_text(sources::read_stdin()?),
             Some(script) => script_text(script.clone().into_encoded_bytes()),
         }
     }

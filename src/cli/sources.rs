@@ -39,6 +39,17 @@ pub(super) struct PlanArgs {
 /// # Errors
 /// Every problem of both files at once.
 pub(super) fn load(manifest: &Path, args: &PlanArgs) -> Result<Plan, Failure> {
+    Ok(load_with(manifest, args, &is_set)?.0)
+}
+
+/// Likewise, with the files that it comes from.
+///
+/// # Errors
+/// Like `load`.
+pub(super) fn load_to_run(
+    manifest: &Path,
+    args: &PlanArgs,
+) -> Result<(Plan, Vec<PathBuf>), Failure> {
     load_with(manifest, args, &is_set)
 }
 
@@ -47,14 +58,14 @@ pub(super) fn load(manifest: &Path, args: &PlanArgs) -> Result<Plan, Failure> {
 /// # Errors
 /// Like `load`.
 pub(super) fn load_to_show(manifest: &Path, args: &PlanArgs) -> Result<Plan, Failure> {
-    load_with(manifest, args, &|_| true)
+    Ok(load_with(manifest, args, &|_| true)?.0)
 }
 
 fn load_with(
     manifest: &Path,
     args: &PlanArgs,
     passed: &dyn Fn(&str) -> bool,
-) -> Result<Plan, Failure> {
+) -> Result<(Plan, Vec<PathBuf>), Failure> {
     let here = current_folder()?;
     let (name, bytes) = read_manifest(manifest)?;
     let base = match manifest.parent() {
@@ -83,7 +94,8 @@ fn load_with(
     })
     .map_err(failure)?;
     plan.root = real_folder(&plan.root)?;
-    Ok(plan)
+    let manifest = (!is_stdin(manifest)).then(|| manifest.to_owned());
+    Ok((plan, manifest.into_iter().chain(agents_file).collect()))
 }
 
 /// Reads and checks `agents.toml` alone: the one that is told, or that of `root`, or of the folder

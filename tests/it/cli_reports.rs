@@ -76,3 +76,26 @@ fn quiet_leaves_out_successes_and_progress() {
     let called = house.call(&["run", "m.toml", "-q"]);
     assert_eq!((called.code, called.stdout.as_str(), called.stderr.as_str()), (0, "", ""));
 }
+
+#[test]
+fn a_report_overwrites_neither_its_source_nor_another_one() {
+    let house = House::new();
+    let manifest = "[[task]]\nid = \"a\"\nrun = \"touch ran\"\n";
+    house.write("m.toml", manifest);
+    house.write("agents.toml", "[[agent]]\nname = \"w\"\n");
+    for flags in [
+        ["--report", "json=m.toml"].as_slice(),
+        &["--report", "json=../ws/agents.toml"],
+        &["--report", "json=a", "--report", "junit=./a"],
+        &["--report", "json=-", "--json"],
+        &["--report", "json=-", "--report", "junit=-"],
+    ] {
+        let called = house.call(&[&["run", "m.toml"], flags].concat());
+        assert_eq!(called.code, 2, "{flags:?}: {called:?}");
+    }
+    assert_eq!(house.read("m.toml"), manifest);
+    assert!(!house.path("ran").exists());
+    let called = house.call(&["run", "m.toml", "--report", "json=-"]);
+    assert_eq!((called.code, &called.json()["outcome"]), (0, &"succeeded".into()));
+    assert!(called.stderr.contains("1 succeeded in "), "{called:?}");
+}

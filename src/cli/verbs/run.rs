@@ -13,7 +13,7 @@ use crate::cli::failure::{Failure, Kind};
 use crate::cli::follow::{Lost, submit_and_follow};
 use crate::cli::inbox::Inbox;
 use crate::cli::progress::Progress;
-use crate::cli::reports::Target;
+use crate::cli::reports::{self, Target};
 use crate::cli::sources::{self, PlanArgs};
 use crate::cli::{exit, output, starter, summary, waves};
 use crate::control::{Answer, Call, Submit};
@@ -24,7 +24,7 @@ use crate::domain::plan::Plan;
 use crate::domain::result::SCHEMA_VERSION;
 use crate::report::flaky;
 use crate::report::record::RunReport;
-use crate::report::summary::Telling;
+use crate::report::summary::{Telling, plain};
 
 /// How often a run is offered to another coordinator when one was just on its way out.
 const TRIES: usize = 5;
@@ -58,7 +58,8 @@ pub(in crate::cli) struct Run {
     /// Return once the run is accepted; it goes on without us
     #[arg(long, conflicts_with_all = ["report", "fail_on_flaky"])]
     detach: bool,
-    /// Write the report to PATH, as json, junit, markdown or html (repeatable)
+    /// Write the report to PATH, as json, junit, markdown or html (repeatable); `-` is stdout, and
+    /// the summary then goes to stderr
     #[arg(long, value_name = "FORMAT=PATH", value_parser = Target::parse)]
     report: Vec<Target>,
     /// Exit with 1 when a task succeeded only after a failure
@@ -106,8 +107,8 @@ impl Run {
         let Some(manifest) = self.manifest.as_deref().filter(|_| self.resume.is_none()) else {
             return Err(Failure::unsupported("--resume"));
         };
-        let plan = sources::load(manifest, &self.sources)?;
-        self.report.iter().try_for_each(Target::check)?;
+        let (plan, files) = sources::load_to_run(manifest, &self.sources)?;
+        reports::check(&self.report, &files, self.json)?;
         let submit = self.submit(plan)?;
         let name = submit.plan.workspace_id.as_ref().map(|id| id.as_str());
         let place = coordinator::open(&submit.plan.root, name)?;
@@ -210,7 +211,10 @@ impl Run {
             output::print_json(report)?;
         } else {
             let telling = if self.quiet { Telling::Failures } else { Telling::All };
-            output::print(summary::for_stdout(report, telling))?;
+            match self.report.iter().any(Target::is_stdout) {
+                true => output::note(plain(report, telling)),
+                false => output::print(summary::for_stdout(report, telling))?,
+            }
         }
         Ok(code)
     }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::failure::{Failure, Kind, Problem, reason};
+use super::root::{self, OwnRoot};
 use super::words::count;
 use crate::domain::environment::{filter_client_env, names_to_pass};
 use crate::domain::event::ClientEnv;
@@ -73,14 +74,17 @@ fn load_with(
         _ => here.clone(),
     };
     let told_root = args.workspace.as_ref().map(|root| here.join(root));
+    let own_root = OwnRoot::read(&bytes).filter(|_| told_root.is_none());
+    let named_root =
+        told_root.clone().or_else(|| own_root.as_ref().map(|own| base.join(&own.folder)));
     let agents_file = match &args.agents {
         Some(file) => Some(file.clone()),
-        None => find_agents(&base, &here, told_root.as_deref(), &bytes),
+        None => find_agents(&base, &here, named_root.as_deref()),
     };
     let agents_bytes = agents_file.as_deref().map(read_file).transpose()?;
     let agents_name = agents_file.as_ref().map(|file| shown(file, &here));
     let variables = variables(&args.vars)?;
-    let mut plan = manifest::check(&Sources {
+    let checked = manifest::check(&Sources {
         manifest: File { name: &name, bytes: &bytes },
         agents: agents_name
             .as_deref()
@@ -91,8 +95,20 @@ fn load_with(
         variables: &variables,
         passed,
         local_capacity: cores(),
-    })
-    .map_err(failure)?;
+    });
+    let root = checked.as_ref().map(|plan| plan.root.clone()).ok().or(named_root);
+    let mut problems = Vec::new();
+    let plan = checked.map_err(|found| problems = found.into_iter().map(Problem::from).collect());
+    if let (Some(own), Some(root)) = (&own_root, &root) {
+        own.check(root, &name, &mut problems);
+    }
+    let Some(mut plan) = plan.ok().filter(|_| problems.is_empty()) else {
+        let failure = failure(problems);
+        return Err(match &told_root {
+            Some(root) => root::told_too(failure, root),
+            None => failure,
+        });
+    };
     plan.root = real_folder(&plan.root)?;
     let manifest = (!is_stdin(manifest)).then(|| manifest.to_owned());
     Ok((plan, manifest.into_iter().chain(agents_file).collect()))
@@ -113,7 +129,8 @@ pub(super) fn load_agents(told: Option<&Path>, root: &Path) -> Result<Agents, Fa
     };
     let bytes = read_file(&file)?;
     let name = shown(&file, &here);
-    manifest::check_agents(File { name: &name, bytes: &bytes }, &|_| true, cores()).map_err(failure)
+    manifest::check_agents(File { name: &name, bytes: &bytes }, &|_| true, cores())
+        .map_err(|found| failure(found.into_iter().map(Problem::from).collect()))
 }
 
 /// This client's environment as far as the plan's sessions may see it.
@@ -218,30 +235,13 @@ fn read_bounded(source: impl Read, name: &Path) -> Result<Vec<u8>, Failure> {
 }
 
 /// Beside the manifest, in the root, here: the first that is there.
-fn find_agents(
-    base: &Path,
-    here: &Path,
-    told_root: Option<&Path>,
-    manifest: &[u8],
-) -> Option<PathBuf> {
+fn find_agents(base: &Path, here: &Path, root: Option<&Path>) -> Option<PathBuf> {
     let beside = base.join(AGENTS_FILE);
     if beside.is_file() {
         return Some(beside);
     }
-    let root =
-        told_root.map(Path::to_owned).or_else(|| own_root(manifest).map(|own| base.join(own)));
-    let candidates = root.iter().map(PathBuf::as_path).chain([here]);
+    let candidates = root.into_iter().chain([here]);
     candidates.map(|folder| folder.join(AGENTS_FILE)).find(|file| file.is_file())
-}
-
-/// `[workspace] root` of a manifest that has not been checked yet: only to look for the agents,
-/// whose tags the check needs. What is wrong with the file is for the check to say.
-fn own_root(manifest: &[u8]) -> Option<String> {
-    let text = std::str::from_utf8(manifest).ok()?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    memchr::memmem::find(manifest, b"root")?;
-    let table: toml::Table = text.parse().ok()?;
-    Some(table.get("workspace")?.get("root")?.as_str()?.to_owned())
 }
 
 /// A path as people would write it from `here`.
@@ -259,12 +259,12 @@ fn variables(pairs: &[(String, String)]) -> Result<BTreeMap<String, String>, Fai
     Ok(variables)
 }
 
-fn failure(problems: Vec<manifest::Problem>) -> Failure {
+fn failure(problems: Vec<Problem>) -> Failure {
     let files: BTreeSet<_> = problems.iter().map(|problem| problem.file.as_str()).collect();
     let files = files.into_iter().map(|file| format!("`{file}`")).collect::<Vec<_>>().join(" and ");
     let message = format!("{} in {files}", count(problems.len(), "problem"));
     let mut failure = Failure::new(Kind::Manifest, message);
-    failure.problems = problems.into_iter().map(Problem::from).collect();
+    failure.problems = problems;
     failure
 }
 

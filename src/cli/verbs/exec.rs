@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use serde::Serialize;
 
 use crate::cli::client::{Connection, WireError};
 use crate::cli::coordinator::{self, Place};
@@ -15,7 +16,7 @@ use crate::cli::{exit, output, quote, sources, starter};
 use crate::control::{Answer, Call, Exec as Wanted, Response};
 use crate::domain::outcome::CommandState;
 use crate::domain::plan::Class;
-use crate::domain::result::{CommandResult, Note};
+use crate::domain::result::{CommandResult, Note, SCHEMA_VERSION};
 use crate::domain::time::parse_duration_ms;
 use crate::report::words::{asked, reason_words};
 
@@ -98,7 +99,7 @@ impl Exec {
         let place = coordinator::for_command(&wanted.cwd)?;
         let result = ask(&place, &wanted)?;
         if self.json {
-            output::print_json(&result)?;
+            output::print_json(&document(&result))?;
         } else {
             output::print(&result.stdout)?;
             output::note(&result.stderr);
@@ -233,6 +234,17 @@ fn run_once(
             }
         }
     }
+}
+
+/// The document: the result, and the version of its shape.
+fn document(result: &CommandResult) -> impl Serialize {
+    #[derive(Serialize)]
+    struct Document<'a> {
+        schema_version: u32,
+        #[serde(flatten)]
+        result: &'a CommandResult,
+    }
+    Document { schema_version: SCHEMA_VERSION, result }
 }
 
 /// One line for each thing that the two streams do not say.

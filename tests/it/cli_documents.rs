@@ -1,0 +1,34 @@
+//! Every JSON document of the command line is an object that names the version of its shape.
+
+use crate::house::House;
+
+const MANIFEST: &str = "[[task]]\nid = \"a\"\nrun = \"true\"\n";
+
+#[test]
+fn every_document_carries_its_version() {
+    let house = House::new();
+    house.write("m.toml", MANIFEST);
+    let report = house.call(&["run", "m.toml", "--json"]).json();
+    let run = report["run_id"].as_str().unwrap();
+    let detached = house.call(&["run", "m.toml", "--detach", "--json"]).json();
+    assert_eq!(detached["schema_version"], 1);
+    for args in [
+        ["run", "m.toml", "--json"].as_slice(),
+        &["plan", "m.toml", "--json"],
+        &["exec", "--json", "-c", "true"],
+        &["exec", "--json", "--", "false"],
+        &["exec", "--json", "-c", "echo \"open"],
+        &["explain-env", "--json"],
+        &["explain-env", "--task", "a", "--manifest", "m.toml", "--json"],
+        &["run", "ls", "--json"],
+        &["status", "--json"],
+        &["report", run, "--json"],
+        &["run", "cancel", run, "--json"],
+        &["run", "cancel", "nothing", "--json"],
+        &["run", "gone.toml", "--json"],
+        &["run", "--frobnicate", "--json"],
+    ] {
+        let document = house.call(args).json();
+        assert_eq!(document["schema_version"], 1, "{args:?}: {document:#}");
+    }
+}

@@ -32,3 +32,23 @@ fn every_document_carries_its_version() {
         assert_eq!(document["schema_version"], 1, "{args:?}: {document:#}");
     }
 }
+
+#[test]
+fn a_run_that_has_ended_cannot_be_cancelled_whoever_answers() {
+    let house = House::new();
+    house.write("m.toml", MANIFEST);
+    let report = house.call(&["run", "m.toml", "--json"]).json();
+    let run = report["run_id"].as_str().unwrap();
+    let with_coordinator = house.call(&["run", "cancel", run, "--json"]);
+    house.assert_empties();
+    let without = house.call(&["run", "cancel", run, "--json"]);
+    for called in [with_coordinator, without] {
+        assert_eq!(
+            (called.code, &called.json()["error"]["kind"]),
+            (2, &"usage".into()),
+            "{called:?}"
+        );
+    }
+    let unknown = house.call(&["run", "cancel", "nothing", "--json"]);
+    assert_eq!(unknown.json()["error"]["kind"], "not_found");
+}

@@ -99,3 +99,30 @@ fn a_report_overwrites_neither_its_source_nor_another_one() {
     assert_eq!((called.code, &called.json()["outcome"]), (0, &"succeeded".into()));
     assert!(called.stderr.contains("1 succeeded in "), "{called:?}");
 }
+
+#[test]
+fn every_line_of_the_progress_has_its_time() {
+    let house = House::new();
+    house.write(
+        "m.toml",
+        r#"
+[[task]]
+id = "serve"
+run = "echo up; sleep 60"
+service = { ready = "log:up" }
+
+[[task]]
+id = "ask"
+after = ["serve"]
+run = "read -p 'Sure? ' x"
+"#,
+    );
+    let called = house.call(&["run", "m.toml", "--jobs", "2"]);
+    assert_eq!(called.code, 4, "{called:?}");
+    let news: Vec<_> = called.stderr.lines().filter(|line| line.contains(": ")).collect();
+    assert!(news.iter().all(|line| line.starts_with("[   ")), "{called:?}");
+    let is_told = |words: &str| news.iter().any(|line| line.contains(words));
+    assert!(is_told("s] serve: ready"), "{called:?}");
+    assert!(is_told("s] ask: waits for input: `Sure?`"), "{called:?}");
+    house.assert_empties();
+}

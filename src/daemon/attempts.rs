@@ -160,7 +160,7 @@ impl Desk {
     /// Closes the attempt's session. One that is over already has said so before, or says so now.
     fn close_for_attempt(&mut self, id: &RunId, task: usize, session: &SessionId, now: Timestamp) {
         if self.sessions.contains_key(session) {
-            self.close_session(session);
+            self.close_session(session, now);
         } else {
             self.attempt_step(id, task, attempt::Event::Closed { survivors: Vec::new() }, now);
         }

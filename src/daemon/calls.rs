@@ -131,6 +131,15 @@ impl Desk {
     }
 
     fn exec_in_named(&mut self, asker: Asker, exec: Exec, name: String, now: Timestamp) {
+        if let Some(prompt) = self.prompt_in(&name) {
+            // Behind it a command would wait in silence for as long as nobody answers.
+            let message =
+                format!("session `{name}` waits for input, and nothing more runs in it: {prompt}");
+            let hint = "use another session, or give the first command its answers with --input";
+            let failure =
+                Failure { kind: FailureKind::Usage, message, hint: Some(hint.to_owned()) };
+            return self.refuse(asker.connection, asker.request, failure);
+        }
         let usable = self
             .names
             .get(&name)
@@ -150,6 +159,14 @@ impl Desk {
             askers.push((command, asker));
         }
         self.run_in(&session, &exec, then, now);
+    }
+
+    /// What a named session's command waits for.
+    fn prompt_in(&self, name: &str) -> Option<String> {
+        let session = self.sessions.get(self.names.get(name)?)?;
+        let waiting = |record: &&CommandRecord| record.end.is_none() && record.awaiting.is_some();
+        let record = session.commands.iter().find(waiting)?;
+        Some(record.awaiting.as_ref()?.prompt.clone())
     }
 
     fn next_command(&self, session: &SessionId) -> crate::domain::ids::CommandId {
@@ -225,6 +242,7 @@ impl Desk {
             commands: Vec::new(),
             listeners: Vec::new(),
             used: now,
+            close_by: None,
             heard: 0,
         };
         self.sessions.insert(spec.id.clone(), session);

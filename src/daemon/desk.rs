@@ -127,6 +127,7 @@ impl Desk {
         for run in self.due_runs(now) {
             self.run_tick(&run, now);
         }
+        self.kill_overdue(now);
         let stale: Vec<SessionId> = self
             .names
             .values()
@@ -134,7 +135,7 @@ impl Desk {
             .cloned()
             .collect();
         for session in stale {
-            self.close_session(&session);
+            self.close_session(&session, now);
         }
     }
 
@@ -151,7 +152,9 @@ impl Desk {
             .values()
             .filter_map(|id| self.sessions.get(id))
             .map(|session| session.used.plus_ms(SESSION_TTL_MS));
-        runs.chain(sessions).chain(self.ending_at()).min()
+        let closing = self.sessions.values().filter(|session| !session.is_attempts());
+        let closing = closing.filter_map(|session| session.close_by);
+        runs.chain(sessions).chain(closing).chain(self.ending_at()).min()
     }
 
     /// True once the coordinator may end: told to, or started for clients that are all gone.
@@ -206,7 +209,7 @@ impl Desk {
             .map(|session| session.id.clone())
             .collect();
         for session in free {
-            self.close_session(&session);
+            self.close_session(&session, now);
         }
     }
 
@@ -220,7 +223,7 @@ impl Desk {
         for run in orphaned {
             self.cancel_run(&run, false, now);
         }
-        self.drop_asker(connection);
+        self.drop_asker(connection, now);
     }
 
     /// A record that may reach the disk a little later.

@@ -17,6 +17,9 @@ use crate::session::wire::{Ask, CommandEnd, Fact, FactBody, Listener};
 
 /// Facts are acknowledged in groups of this many.
 const ACK_EVERY: u64 = 32;
+/// How long a holder may take to close its session. It says so within 15 s, with the survivors;
+/// one that does not is stopped, or hangs, and is killed.
+const CLOSING_MS: u64 = 20_000;
 
 impl Desk {
     pub(super) fn fact(&mut self, id: &SessionId, fact: Fact, now: Timestamp) {
@@ -139,7 +142,10 @@ impl Desk {
                 self.attempt_hears(id, attempt::Event::Awaiting { prompt, secret }, now);
             }
             // An `exec` returns as soon as its command waits; its session ends with it.
-            Owner::Call { .. } => self.close_session(id),
+            Owner::Call { .. } => {
+                session.commands[index].left_waiting = true;
+                self.close_session(id, now);
+            }
             // In a kept session the command goes on waiting, and only the call returns.
             Owner::Name { askers, .. } => {
                 let asker = take_asker(askers, command);
@@ -152,7 +158,7 @@ impl Desk {
 
     fn resumed(&mut self, id: &SessionId, command: &CommandId, now: Timestamp) {
         let Some(session) = self.sessions.get_mut(id) else { return };
-        if let Some(record) = session.command(command) {
+        if let Some(record) = session.command(command).filter(|record| !record.left_waiting) {
             record.awaiting = None;
         }
         self.attempt_hears(id, attempt::Event::Resumed, now);
@@ -229,7 +235,7 @@ impl Desk {
                 }
             }
             // Answered once the session is closed: what it left behind is gone by then.
-            Owner::Call { .. } => self.close_session(id),
+            Owner::Call { .. } => self.close_session(id, now),
             Owner::Name { askers, .. } => {
                 if let Some(asker) = take_asker(askers, &end.command) {
                     self.answer(id, asker, index, now);
@@ -288,16 +294,32 @@ impl Desk {
     }
 
     /// Asks a session's holder to end everything in it.
-    pub(super) fn close_session(&mut self, id: &SessionId) {
+    pub(super) fn close_session(&mut self, id: &SessionId, now: Timestamp) {
         let Some(session) = self.sessions.get_mut(id) else { return };
         if session.state != SessionState::Closing {
             session.state = SessionState::Closing;
+            session.close_by = Some(now.plus_ms(CLOSING_MS));
             self.tell(id, Ask::Close);
         }
     }
 
+    /// Kills holders that do not close their sessions. An attempt keeps this deadline itself.
+    pub(super) fn kill_overdue(&mut self, now: Timestamp) {
+        let overdue = |session: &&mut Session| {
+            !session.is_attempts() && session.close_by.is_some_and(|by| by <= now)
+        };
+        let mut killed = Vec::new();
+        for session in self.sessions.values_mut().filter(overdue) {
+            session.close_by = None;
+            killed.push((session.id.clone(), session.holder));
+        }
+        for (session, holder) in killed {
+            self.act(Action::Kill { session, holder });
+        }
+    }
+
     /// A client is gone: what it asked for is ended, and nobody is answered.
-    pub(super) fn drop_asker(&mut self, connection: ConnectionId) {
+    pub(super) fn drop_asker(&mut self, connection: ConnectionId, now: Timestamp) {
         let mut close = Vec::new();
         let mut end = Vec::new();
         for session in self.sessions.values_mut() {
@@ -315,7 +337,7 @@ impl Desk {
             }
         }
         for session in close {
-            self.close_session(&session);
+            self.close_session(&session, now);
         }
         for (session, command) in end {
             self.tell(&session, Ask::End { command, reason: Reason::Interrupted });

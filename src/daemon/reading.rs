@@ -50,7 +50,9 @@ pub(super) fn result(story: &CommandStory) -> CommandResult {
     });
     notes.extend(texts.notes());
     let started_at = record.started.map(|(at, _)| at).or(end.and_then(|end| end.started_at));
-    let awaiting = match end {
+    // A call that returned because its command waits says nothing of what was done to it then.
+    let ended = end.filter(|_| !record.left_waiting);
+    let awaiting = match ended {
         Some(end) => end.awaiting.clone(),
         None => record.awaiting.clone(),
     };
@@ -59,9 +61,9 @@ pub(super) fn result(story: &CommandStory) -> CommandResult {
         session_id: session.clone(),
         command: record.text.clone(),
         state: record.state(),
-        reason: end.and_then(|end| end.reason.clone()),
-        exit_code: end.and_then(|end| end.exit_code),
-        pipe_status: end.and_then(|end| end.pipe_status.clone()),
+        reason: ended.and_then(|end| end.reason.clone()),
+        exit_code: ended.and_then(|end| end.exit_code),
+        pipe_status: ended.and_then(|end| end.pipe_status.clone()),
         truncated: texts.truncated(session),
         order: if end.is_some_and(|end| end.merged) { Order::Exact } else { Order::Approximate },
         encoding: if texts.encoding.is_empty() { "utf-8".to_owned() } else { texts.encoding },

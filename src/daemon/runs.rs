@@ -206,7 +206,7 @@ impl Desk {
                 .flat_map(|run| run.attempts.values().map(|live| live.session.clone()))
                 .collect();
             for session in sessions {
-                self.close_session(&session);
+                self.close_session(&session, now);
             }
         }
     }

@@ -41,6 +41,8 @@ pub(super) struct Session {
     pub listeners: Vec<Listener>,
     /// When it was last used.
     pub used: Timestamp,
+    /// When its holder is killed that was asked to close it and has not.
+    pub close_by: Option<Timestamp>,
     /// Number of the last fact heard.
     pub heard: u64,
 }

@@ -20,6 +20,9 @@ pub(super) struct CommandRecord {
     pub started: Option<(Timestamp, u64)>,
     /// What it waits for now.
     pub awaiting: Option<Awaiting>,
+    /// True when its `exec` returned because it waits: what became of it later is not that
+    /// call's answer.
+    pub left_waiting: bool,
     /// How it ended.
     pub end: Option<CommandEnd>,
 }
@@ -27,11 +30,14 @@ pub(super) struct CommandRecord {
 impl CommandRecord {
     /// A command that has only been asked for.
     pub(super) fn new(id: CommandId, text: String) -> Self {
-        Self { id, text, started: None, awaiting: None, end: None }
+        Self { id, text, started: None, awaiting: None, left_waiting: false, end: None }
     }
 
     /// Where it stands.
     pub(super) fn state(&self) -> CommandState {
+        if self.left_waiting {
+            return CommandState::AwaitingInput;
+        }
         match (&self.end, &self.started, &self.awaiting) {
             (Some(end), ..) => end.state,
             (None, None, _) => CommandState::Pending,

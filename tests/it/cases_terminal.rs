@@ -21,6 +21,41 @@ fn completed((code, result): (i32, Value), stdout: &str) {
 }
 
 #[test]
+fn t01_a_question_returns_at_once_with_its_prompt() {
+    let house = House::new();
+    let script = "read -p 'Username: ' u; echo \"hi $u\"";
+    for flags in [&[][..], &["--session", "s"], &["--merge"]] {
+        let start = Instant::now();
+        let (code, result) = house.exec_with(flags, script);
+        assert_eq!(code, 125, "{flags:?}: {result:#}");
+        assert_eq!(result["state"], "awaiting_input", "{flags:?}: {result:#}");
+        assert_eq!((&result["reason"], &result["exit_code"]), (&Value::Null, &Value::Null));
+        let awaiting = &result["awaiting"];
+        assert_eq!(awaiting["prompt"], "Username: ", "{result:#}");
+        assert_eq!(
+            (&awaiting["evidence"], &awaiting["secret"]),
+            (&json!("tty_read"), &json!(false))
+        );
+        assert!(start.elapsed() < Duration::from_secs(10));
+    }
+    // In the session that was kept the question is still open: nothing queues behind it unseen.
+    let called = house.call(&["exec", "--session", "s", "--json", "-c", "echo behind"]);
+    assert_eq!(called.code, 2, "{called:?}");
+    assert!(called.json()["error"]["message"].as_str().unwrap().contains("Username: "));
+    let (code, result) = house.exec_with(&["--input", "bob\n"], script);
+    assert_eq!(code, 0, "{result:#}");
+    assert!(result["stdout"].as_str().unwrap().ends_with("hi bob\n"), "{result:#}");
+}
+
+#[test]
+fn t03_words_alone_are_no_question() {
+    let house = House::new();
+    let script = "sh -c 'printf \"[sudo] password for me: \" >&2; read x; echo got' <<< pw; sleep 1; echo end";
+    completed(house.exec(script), "got\nend\n");
+    completed(house.exec("printf 'Password: '; sleep 2; echo"), "Password: \n");
+}
+
+#[test]
 fn t18_a_trailing_comment_swallows_nothing() {
     let house = House::new();
     let (code, result) = house.exec("git --version # which version");

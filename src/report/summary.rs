@@ -129,7 +129,7 @@ fn headline(task: &TaskReport, wide: usize, paint: &impl Fn(Tone, &str) -> Strin
     };
     let state = paint(tone, &format!("{state:<11}"));
     let id = paint(Tone::Name, &format!("{:<wide$}", task.id));
-    format!("{state} {id}  {}", facts.join(", "))
+    format!("{state} {id}  {}", facts.join(", ")).trim_end().to_owned()
 }
 
 /// The command that failed and what it said last.

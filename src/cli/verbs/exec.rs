@@ -26,12 +26,16 @@ const TRIES: usize = 5;
 /// How long to listen at a time; nothing is due in between.
 const TICK: Duration = Duration::from_secs(60);
 
-/// Run one command in a session of its own.
+/// Run one command in a session of its own, or in a named one.
 ///
 /// Prints what the command printed, cleaned, and exits with its code. Otherwise: 124 timed out, 125
 /// stopped at a prompt that no --input answers, 126 denied by policy, 128+n ended by signal n, 130
 /// interrupted, 1 failed without a code of its own (as with --stop-on), 2 usage, 3 could not be
 /// started, 5 internal. With --json, the result's `reason` tells these from a command's own code.
+///
+/// A session of its own is gone, with everything in it, once the command is over. A named one keeps
+/// its folder, variables and jobs for the next command, for 30 minutes after the last; it belongs to
+/// the workspace around here, or else to your private one.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("command").required(true).args(["script", "argv"]))]
 pub(in crate::cli) struct Exec {

@@ -1,5 +1,7 @@
 //! Every JSON document of the command line is an object that names the version of its shape.
 
+use serde_json::Value;
+
 use crate::house::House;
 
 const MANIFEST: &str = "[[task]]\nid = \"a\"\nrun = \"true\"\n";
@@ -51,4 +53,20 @@ fn a_run_that_has_ended_cannot_be_cancelled_whoever_answers() {
     }
     let unknown = house.call(&["run", "cancel", "nothing", "--json"]);
     assert_eq!(unknown.json()["error"]["kind"], "not_found");
+}
+
+#[test]
+fn the_readme_shows_the_document_that_comes_out() {
+    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
+    let readme = std::fs::read_to_string(readme).unwrap();
+    let (command, shown) = readme.split_once("```json\n").unwrap();
+    let shown: Value = serde_json::from_str(shown.split("```").next().unwrap()).unwrap();
+    let script = command.rsplit_once("exec --json -c '").unwrap().1.split_once('\'').unwrap().0;
+    let house = House::new();
+    let (code, mut real) = house.exec(script);
+    assert_eq!(code, 3);
+    for own in ["command_id", "session_id", "cwd", "started_at", "duration_ms"] {
+        real[own] = shown[own].clone();
+    }
+    assert_eq!(shown, real);
 }

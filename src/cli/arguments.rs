@@ -15,24 +15,16 @@ pub(super) struct Arguments {
     pub(super) verb: Verb,
 }
 
-/// What can be asked for.
+/// What can be asked for. The help of each verb is the documentation of its arguments.
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
-    /// Write a manifest and an agents.toml to start from
     Init(init::Init),
-    /// Run a manifest
     Run(run::Run),
-    /// Check a manifest and show how it would run; runs nothing
     Plan(plan::Plan),
-    /// Run one command in a session of its own
     Exec(exec::Exec),
-    /// Show how a run went
     Report(report::Report),
-    /// Show each variable of a session's environment and where it comes from
     ExplainEnv(explain_env::ExplainEnv),
-    /// Show what runs and what waits
     Status(status::Status),
-    /// Be the coordinator of a workspace
     Serve(serve::Serve),
 }
 
@@ -45,6 +37,15 @@ mod tests {
     #[test]
     fn the_grammar_is_sound() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_verbs_help_tells_its_exit_codes() {
+        for (verb, words) in [("exec", "124 timed out"), ("run", "3 only the environment failed")] {
+            let mut command = Arguments::command();
+            let help = command.find_subcommand_mut(verb).unwrap().render_long_help().to_string();
+            assert!(help.contains(words), "{help}");
+        }
     }
 
     #[test]

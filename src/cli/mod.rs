@@ -22,6 +22,7 @@ mod progress;
 mod quote;
 mod records;
 mod reports;
+mod root;
 mod sources;
 mod starter;
 mod summary;

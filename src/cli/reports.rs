@@ -1,9 +1,10 @@
 //! `--report FORMAT=PATH`: reports for other programs, written when the run is over.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::failure::{Failure, Kind};
+use super::output;
 use crate::report::format::{Format, render};
 use crate::report::record::RunReport;
 
@@ -11,7 +12,13 @@ use crate::report::record::RunReport;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     format: Format,
-    path: PathBuf,
+    to: To,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum To {
+    Stdout,
+    File(PathBuf),
 }
 
 impl Target {
@@ -23,28 +30,18 @@ impl Target {
         let (format, path) = text
             .split_once('=')
             .ok_or("it has to have the form FORMAT=PATH, as in junit=run.xml")?;
-        if path.is_empty() {
-            return Err("it has no path after the `=`".to_owned());
-        }
+        let to = match path {
+            "" => return Err("it has no path after the `=`".to_owned()),
+            "-" => To::Stdout,
+            path => To::File(PathBuf::from(path)),
+        };
         let format = format.parse().map_err(|error| format!("{error}"))?;
-        Ok(Self { format, path: PathBuf::from(path) })
+        Ok(Self { format, to })
     }
 
-    /// Refuses before the run what would only fail after it: a folder that is not there.
-    ///
-    /// # Errors
-    /// When the report could not be written.
-    pub(super) fn check(&self) -> Result<(), Failure> {
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-            let message = format!("--report: there is no folder `{}`", folder.display());
-            return Err(Failure::usage(message).hint("make it first"));
-        }
-        if self.path.is_dir() {
-            let message = format!("--report: `{}` is a folder", self.path.display());
-            return Err(Failure::usage(message));
-        }
-        Ok(())
+    /// Whether stdout is taken by this report.
+    pub(super) fn is_stdout(&self) -> bool {
+        self.to == To::Stdout
     }
 
     /// Writes it.
@@ -54,8 +51,68 @@ impl Target {
     pub(super) fn write(&self, report: &RunReport) -> Result<(), Failure> {
         let text = render(report, self.format)
             .map_err(|error| Failure::new(Kind::Internal, error.to_string()))?;
-        fs::write(&self.path, text).map_err(|error| Failure::file(&self.path, "write", &error))
+        match &self.to {
+            To::Stdout => Ok(output::print(text)?),
+            To::File(path) => {
+                fs::write(path, text).map_err(|error| Failure::file(path, "write", &error))
+            }
+        }
     }
+}
+
+/// Refuses before the run what would only fail after it, or do harm then: a folder that is not
+/// there, one of the `sources` that the run comes from, one place for two reports.
+///
+/// # Errors
+/// When the reports could not all be written.
+pub(super) fn check(targets: &[Target], sources: &[PathBuf], json: bool) -> Result<(), Failure> {
+    let sources: Vec<_> = sources.iter().map(|source| real(source)).collect();
+    let mut taken = Vec::new();
+    let mut stdout_is_taken = json;
+    for target in targets {
+        let To::File(path) = &target.to else {
+            if std::mem::replace(&mut stdout_is_taken, true) {
+                let other = if json { "--json" } else { "another report" };
+                let message = format!("--report: `-` and {other} cannot both have stdout");
+                return Err(Failure::usage(message).hint("write one of them to a file"));
+            }
+            continue;
+        };
+        check_folder(path)?;
+        let shown = path.display();
+        let real = real(path);
+        if sources.contains(&real) {
+            let message = format!("--report: `{shown}` is what the run is read from");
+            return Err(Failure::usage(message).hint("the report would overwrite it"));
+        }
+        if taken.contains(&real) {
+            return Err(Failure::usage(format!("--report: two reports to `{shown}`")));
+        }
+        taken.push(real);
+    }
+    Ok(())
+}
+
+fn check_folder(path: &Path) -> Result<(), Failure> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        let message = format!("--report: there is no folder `{}`", folder.display());
+        return Err(Failure::usage(message).hint("make it first"));
+    }
+    if path.is_dir() {
+        return Err(Failure::usage(format!("--report: `{}` is a folder", path.display())));
+    }
+    Ok(())
+}
+
+/// The place that a path leads to, whether there is a file yet or not.
+fn real(path: &Path) -> PathBuf {
+    let of_folder = || {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok()?;
+        Some(folder.join(path.file_name()?))
+    };
+    path.canonicalize().ok().or_else(of_folder).unwrap_or_else(|| path.to_owned())
 }
 
 #[cfg(test)]
@@ -68,6 +125,7 @@ mod tests {
         for (text, taken) in [
             ("json=a.json", true),
             ("junit=out/a=b.xml", true),
+            ("junit=-", true),
             ("yaml=a", false),
             ("json", false),
             ("json=", false),
@@ -83,10 +141,27 @@ mod tests {
             let path = folder.path().join(path);
             Target::parse(&format!("markdown={}", path.display())).unwrap()
         };
-        assert_eq!(target("gone/a.md").check().unwrap_err().exit_code(), 2);
-        assert_eq!(target("").check().unwrap_err().exit_code(), 2);
+        let refused = |targets: &[Target], json| {
+            let source = folder.path().join("m.toml");
+            check(targets, &[source], json).err().map(|failure| failure.exit_code())
+        };
+        fs::write(folder.path().join("m.toml"), "").unwrap();
+        std::os::unix::fs::symlink("m.toml", folder.path().join("link")).unwrap();
+        let stdout = || Target::parse("html=-").unwrap();
+        for (targets, json, taken) in [
+            (vec![target("gone/a.md")], false, false),
+            (vec![target("")], false, false),
+            (vec![target("m.toml")], false, false),
+            (vec![target("link")], false, false),
+            (vec![target("a.md"), target("./a.md")], false, false),
+            (vec![target("a.md"), target("b.md"), stdout()], false, true),
+            (vec![target("a.md")], true, true),
+            (vec![stdout()], true, false),
+            (vec![stdout(), stdout()], false, false),
+        ] {
+            assert_eq!(refused(&targets, json), (!taken).then_some(2), "{targets:?}");
+        }
         let good = target("a.md");
-        good.check().unwrap();
         good.write(&ended_report(1)).unwrap();
         assert!(fs::read_to_string(folder.path().join("a.md")).unwrap().contains("R1"));
     }

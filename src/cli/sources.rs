@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::failure::{Failure, Kind, Problem, reason};
+use super::root::{self, OwnRoot};
 use super::words::count;
 use crate::domain::environment::{filter_client_env, names_to_pass};
 use crate::domain::event::ClientEnv;
-use crate::domain::manifest::{self, Agents, File, Sources};
+use crate::domain::manifest::{self, Agents, FILE_BYTES_MAX, File, Sources};
 use crate::domain::plan::Plan;
 
 /// What `agents.toml` is called where it is looked for.
@@ -39,6 +40,17 @@ pub(super) struct PlanArgs {
 /// # Errors
 /// Every problem of both files at once.
 pub(super) fn load(manifest: &Path, args: &PlanArgs) -> Result<Plan, Failure> {
+    Ok(load_with(manifest, args, &is_set)?.0)
+}
+
+/// Likewise, with the files that it comes from.
+///
+/// # Errors
+/// Like `load`.
+pub(super) fn load_to_run(
+    manifest: &Path,
+    args: &PlanArgs,
+) -> Result<(Plan, Vec<PathBuf>), Failure> {
     load_with(manifest, args, &is_set)
 }
 
@@ -47,14 +59,14 @@ pub(super) fn load(manifest: &Path, args: &PlanArgs) -> Result<Plan, Failure> {
 /// # Errors
 /// Like `load`.
 pub(super) fn load_to_show(manifest: &Path, args: &PlanArgs) -> Result<Plan, Failure> {
-    load_with(manifest, args, &|_| true)
+    Ok(load_with(manifest, args, &|_| true)?.0)
 }
 
 fn load_with(
     manifest: &Path,
     args: &PlanArgs,
     passed: &dyn Fn(&str) -> bool,
-) -> Result<Plan, Failure> {
+) -> Result<(Plan, Vec<PathBuf>), Failure> {
     let here = current_folder()?;
     let (name, bytes) = read_manifest(manifest)?;
     let base = match manifest.parent() {
@@ -62,14 +74,17 @@ fn load_with(
         _ => here.clone(),
     };
     let told_root = args.workspace.as_ref().map(|root| here.join(root));
+    let own_root = OwnRoot::read(&bytes).filter(|_| told_root.is_none());
+    let named_root =
+        told_root.clone().or_else(|| own_root.as_ref().map(|own| base.join(&own.folder)));
     let agents_file = match &args.agents {
         Some(file) => Some(file.clone()),
-        None => find_agents(&base, &here, told_root.as_deref(), &bytes),
+        None => find_agents(&base, &here, named_root.as_deref()),
     };
     let agents_bytes = agents_file.as_deref().map(read_file).transpose()?;
     let agents_name = agents_file.as_ref().map(|file| shown(file, &here));
     let variables = variables(&args.vars)?;
-    let mut plan = manifest::check(&Sources {
+    let checked = manifest::check(&Sources {
         manifest: File { name: &name, bytes: &bytes },
         agents: agents_name
             .as_deref()
@@ -80,10 +95,23 @@ fn load_with(
         variables: &variables,
         passed,
         local_capacity: cores(),
-    })
-    .map_err(failure)?;
+    });
+    let root = checked.as_ref().map(|plan| plan.root.clone()).ok().or(named_root);
+    let mut problems = Vec::new();
+    let plan = checked.map_err(|found| problems = found.into_iter().map(Problem::from).collect());
+    if let (Some(own), Some(root)) = (&own_root, &root) {
+        own.check(root, &name, &mut problems);
+    }
+    let Some(mut plan) = plan.ok().filter(|_| problems.is_empty()) else {
+        let failure = failure(problems);
+        return Err(match &told_root {
+            Some(root) => root::told_too(failure, root),
+            None => failure,
+        });
+    };
     plan.root = real_folder(&plan.root)?;
-    Ok(plan)
+    let manifest = (!is_stdin(manifest)).then(|| manifest.to_owned());
+    Ok((plan, manifest.into_iter().chain(agents_file).collect()))
 }
 
 /// Reads and checks `agents.toml` alone: the one that is told, or that of `root`, or of the folder
@@ -101,7 +129,8 @@ pub(super) fn load_agents(told: Option<&Path>, root: &Path) -> Result<Agents, Fa
     };
     let bytes = read_file(&file)?;
     let name = shown(&file, &here);
-    manifest::check_agents(File { name: &name, bytes: &bytes }, &|_| true, cores()).map_err(failure)
+    manifest::check_agents(File { name: &name, bytes: &bytes }, &|_| true, cores())
+        .map_err(|found| failure(found.into_iter().map(Problem::from).collect()))
 }
 
 /// This client's environment as far as the plan's sessions may see it.
@@ -168,43 +197,51 @@ fn read_manifest(manifest: &Path) -> Result<(String, Vec<u8>), Failure> {
     if !is_stdin(manifest) {
         return Ok((manifest.display().to_string(), read_file(manifest)?));
     }
-    let mut bytes = Vec::new();
-    io::stdin()
-        .lock()
-        .read_to_end(&mut bytes)
-        .map_err(|error| Failure::file(Path::new("<stdin>"), "read", &error))?;
-    Ok(("<stdin>".to_owned(), bytes))
+    Ok(("<stdin>".to_owned(), read_stdin()?))
 }
 
+/// All of stdin, as far as a text for callboard may go.
+///
+/// # Errors
+/// When it cannot be read, or goes further.
+pub(super) fn read_stdin() -> Result<Vec<u8>, Failure> {
+    read_bounded(io::stdin().lock(), Path::new("<stdin>"))
+}
+
+/// A file's bytes. What may have no end, or wait for somebody to write it, is not even opened.
 fn read_file(file: &Path) -> Result<Vec<u8>, Failure> {
-    fs::read(file).map_err(|error| Failure::file(file, "read", &error))
+    let told = |error| Failure::file(file, "read", &error);
+    let metadata = fs::metadata(file).map_err(told)?;
+    if metadata.is_file() {
+        return read_bounded(fs::File::open(file).map_err(told)?, file);
+    }
+    let what = if metadata.is_dir() { "it is a folder" } else { "it is not a regular file" };
+    let failure = Failure::usage(format!("cannot read `{}`: {what}", file.display()));
+    Err(if metadata.is_dir() { failure } else { failure.hint("`-` reads the manifest from stdin") })
+}
+
+fn read_bounded(source: impl Read, name: &Path) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    source
+        .take(FILE_BYTES_MAX as u64 + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| Failure::file(name, "read", &error))?;
+    if bytes.len() > FILE_BYTES_MAX {
+        let limit = FILE_BYTES_MAX >> 20;
+        let message = format!("cannot read `{}`: it is longer than {limit} MiB", name.display());
+        return Err(Failure::usage(message));
+    }
+    Ok(bytes)
 }
 
 /// Beside the manifest, in the root, here: the first that is there.
-fn find_agents(
-    base: &Path,
-    here: &Path,
-    told_root: Option<&Path>,
-    manifest: &[u8],
-) -> Option<PathBuf> {
+fn find_agents(base: &Path, here: &Path, root: Option<&Path>) -> Option<PathBuf> {
     let beside = base.join(AGENTS_FILE);
     if beside.is_file() {
         return Some(beside);
     }
-    let root =
-        told_root.map(Path::to_owned).or_else(|| own_root(manifest).map(|own| base.join(own)));
-    let candidates = root.iter().map(PathBuf::as_path).chain([here]);
+    let candidates = root.into_iter().chain([here]);
     candidates.map(|folder| folder.join(AGENTS_FILE)).find(|file| file.is_file())
-}
-
-/// `[workspace] root` of a manifest that has not been checked yet: only to look for the agents,
-/// whose tags the check needs. What is wrong with the file is for the check to say.
-fn own_root(manifest: &[u8]) -> Option<String> {
-    let text = std::str::from_utf8(manifest).ok()?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    memchr::memmem::find(manifest, b"root")?;
-    let table: toml::Table = text.parse().ok()?;
-    Some(table.get("workspace")?.get("root")?.as_str()?.to_owned())
 }
 
 /// A path as people would write it from `here`.
@@ -222,12 +259,12 @@ fn variables(pairs: &[(String, String)]) -> Result<BTreeMap<String, String>, Fai
     Ok(variables)
 }
 
-fn failure(problems: Vec<manifest::Problem>) -> Failure {
+fn failure(problems: Vec<Problem>) -> Failure {
     let files: BTreeSet<_> = problems.iter().map(|problem| problem.file.as_str()).collect();
     let files = files.into_iter().map(|file| format!("`{file}`")).collect::<Vec<_>>().join(" and ");
     let message = format!("{} in {files}", count(problems.len(), "problem"));
     let mut failure = Failure::new(Kind::Manifest, message);
-    failure.problems = problems.into_iter().map(Problem::from).collect();
+    failure.problems = problems;
     failure
 }
 
@@ -306,6 +343,18 @@ mod tests {
             let failure = load(&file, &args).unwrap_err();
             assert_eq!(failure.exit_code(), 2, "{failure:?}");
         }
+    }
+
+    #[test]
+    fn what_has_no_end_is_not_read() {
+        for name in ["/dev/zero", "/dev/null"] {
+            let failure = load(Path::new(name), &PlanArgs::default()).unwrap_err();
+            assert_eq!(failure.exit_code(), 2);
+            assert!(failure.message.ends_with("it is not a regular file"), "{}", failure.message);
+        }
+        let failure = read_bounded(io::repeat(b'#'), Path::new("<stdin>")).unwrap_err();
+        assert_eq!(failure.message, "cannot read `<stdin>`: it is longer than 32 MiB");
+        assert_eq!(read_bounded(&b"ab"[..], Path::new("x")).unwrap(), b"ab");
     }
 
     #[test]

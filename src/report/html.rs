@@ -1,9 +1,9 @@
 //! The report as one HTML page that stands alone: no script, nothing loaded.
 
+use super::flaky::{flaky_words, is_flaky, verdict_words};
 use super::record::{RunReport, TaskReport};
 use super::summary::{Tone, tone};
 use super::words::{outcome_words, reason_words, span, state_words, words};
-use crate::domain::outcome::TaskState;
 use crate::domain::result::CommandResult;
 
 const STYLE: &str = "\
@@ -18,13 +18,14 @@ pub(super) fn html(report: &RunReport) -> String {
     let title = format!("{}: run {}", report.workspace_id, report.run_id);
     let outcome = report.outcome.map_or("goes on", outcome_words);
     let code = report.exit_code.map_or_else(String::new, |code| format!(", exit code {code}"));
+    let why = verdict_words(report).map(|why| format!(": {why}")).unwrap_or_default();
     let rows: String = report.tasks.iter().map(row).collect();
     let details: String = report.tasks.iter().map(details).collect();
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n\
          <style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n\
-         <p>{outcome}{code}; started {started}, took {took}</p>\n<table>\n\
+         <p>{outcome}{why}{code}; started {started}, took {took}</p>\n<table>\n\
          <tr><th>task<th>state<th>why<th>agent<th>attempts<th>time</tr>\n{rows}</table>\n\
          {details}</body>\n</html>\n",
         title = escape(&title),
@@ -43,8 +44,8 @@ fn row(task: &TaskReport) -> String {
     };
     format!(
         "<tr><td>{name}<td class=\"{}\">{}<td>{}<td>{}<td class=\"n\">{}<td class=\"n\">{}</tr>\n",
-        class(task.state),
-        state_words(task.state),
+        class(task),
+        state(task),
         escape(&why),
         escape(agent),
         task.attempts,
@@ -62,8 +63,8 @@ fn details(task: &TaskReport) -> String {
         "<details id=\"{}\"{open}>\n<summary><span class=\"{}\">{}</span> {}</summary>\n{commands}\
          </details>\n",
         anchor(task),
-        class(task.state),
-        state_words(task.state),
+        class(task),
+        state(task),
         escape(task.id.as_str())
     )
 }
@@ -83,8 +84,16 @@ fn command(command: &CommandResult) -> String {
     )
 }
 
-fn class(state: TaskState) -> &'static str {
-    match tone(state) {
+fn state(task: &TaskReport) -> String {
+    match is_flaky(task) {
+        true => flaky_words(task),
+        false => state_words(task.state).to_owned(),
+    }
+}
+
+fn class(task: &TaskReport) -> &'static str {
+    match tone(task.state) {
+        _ if is_flaky(task) => "doubtful",
         Tone::Good => "good",
         Tone::Bad => "bad",
         Tone::Doubtful => "doubtful",
@@ -124,7 +133,7 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::outcome::RunOutcome;
+    use crate::domain::outcome::{RunOutcome, TaskState};
     use crate::report::sample;
 
     #[test]
@@ -141,6 +150,19 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part}\n{page}");
         }
+    }
+
+    #[test]
+    fn flaky_is_said() {
+        let mut task = sample::task("t", TaskState::Succeeded, None);
+        task.class = Some("flaky".to_owned());
+        task.attempts = 2;
+        let mut run = sample::run_of(vec![task], RunOutcome::Succeeded, 0);
+        let page = html(&run);
+        let cell = "<tr><td>t<td class=\"doubtful\">flaky: succeeded on attempt 2<td>";
+        assert!(page.contains(cell), "{page}");
+        run.outcome = Some(RunOutcome::Failed);
+        assert!(html(&run).contains("<p>failed: 1 flaky task, --fail-on-flaky, exit code"));
     }
 
     #[test]

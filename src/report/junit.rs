@@ -7,6 +7,7 @@ use quick_junit::{
 };
 
 use super::classify::ENVIRONMENT;
+use super::flaky::{flaky_words, is_flaky};
 use super::record::{RunReport, TaskReport};
 use super::summary::{culprit, last_words};
 use super::words::{state_words, words};
@@ -67,14 +68,26 @@ fn status(task: &TaskReport) -> TestCaseStatus {
         let told = last_words(command).join("\n");
         status.set_description(xml(&format!("$ {}\n{told}", command.command)));
     }
-    // Conflicts are waits, not failures. Of earlier attempts no more is kept than that they were.
-    let failed_before = task.attempts.saturating_sub(1).saturating_sub(task.conflicts);
-    status.add_reruns((1..=failed_before).map(|_| {
+    status.add_reruns((0..failed_before(task)).map(|_| {
         let mut rerun = TestRerun::new(kind(task));
         rerun.set_message("an earlier attempt did not succeed");
+        let outcome = match is_flaky(task) {
+            true => flaky_words(task),
+            false => format!("{} on attempt {} too", state_words(task.state), task.attempts),
+        };
+        rerun.set_description(format!("{outcome}; only the output of the last attempt is kept"));
         rerun
     }));
     status
+}
+
+/// Conflicts are waits, not failures, and a success without a failure before was only cut off.
+/// Of earlier attempts no more is kept than that they were.
+fn failed_before(task: &TaskReport) -> u32 {
+    if task.state == TaskState::Succeeded && !is_flaky(task) {
+        return 0;
+    }
+    task.attempts.saturating_sub(1).saturating_sub(task.conflicts)
 }
 
 fn kind(task: &TaskReport) -> NonSuccessKind {
@@ -118,6 +131,7 @@ mod tests {
                 <property name="agent" value="local"/>
             </properties>
             <failure message="exit code 2" type="failed">$ make &lt;all&gt; &amp;&amp; echo &quot;x&quot;
+compiling
     error: `a` &lt; b� &amp; | c</failure>
             <system-out>$ make &lt;all&gt; &amp;&amp; echo &quot;x&quot;
 compiling
@@ -140,7 +154,14 @@ compiling
         let command = |code| Some(TaskReason::Command(Reason::Exit { code }));
         let cause = |cause| Some(TaskReason::Task(cause));
         for (state, reason, class, attempts, expected) in [
-            (TaskState::Succeeded, None, None, 3, "<flakyFailure message=\"an earlier"),
+            (
+                TaskState::Succeeded,
+                None,
+                Some("flaky"),
+                3,
+                "did not succeed\">flaky: succeeded on attempt 3; only the output of the last",
+            ),
+            (TaskState::Succeeded, None, None, 3, "time=\"1.250\">\n            <properties>"),
             (
                 TaskState::Failed,
                 command(127),
@@ -148,7 +169,7 @@ compiling
                 1,
                 "<error message=\"exit code 127\" type=\"environment\"",
             ),
-            (TaskState::Failed, command(1), None, 2, "<rerunFailure "),
+            (TaskState::Failed, command(1), None, 2, "did not succeed\">failed on attempt 2 too;"),
             (
                 TaskState::TimedOut,
                 None,

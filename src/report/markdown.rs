@@ -1,5 +1,6 @@
 //! The report as Markdown: a table of the tasks, then what failed.
 
+use super::flaky::{flaky_words, is_flaky, verdict_words};
 use super::record::{RunReport, TaskReport};
 use super::summary::{Tone, culprit, last_words, tone};
 use super::words::{outcome_words, span, state_words, words};
@@ -8,10 +9,11 @@ use crate::domain::outcome::TaskState;
 /// The document.
 pub(super) fn markdown(report: &RunReport) -> String {
     let outcome = report.outcome.map_or("goes on", outcome_words);
+    let why = verdict_words(report).map(|why| format!(": {why}")).unwrap_or_default();
     let mut lines = vec![
         format!("## {}: run {} {outcome}", inline(report.workspace_id.as_str()), report.run_id),
         String::new(),
-        format!("{} in {}", counts(report), span(report.duration_ms)),
+        format!("{} in {}{why}", counts(report), span(report.duration_ms)),
         String::new(),
         "| task | state | why | agent | attempts | time |".to_owned(),
         "|------|-------|-----|-------|---------:|-----:|".to_owned(),
@@ -36,10 +38,11 @@ fn counts(report: &RunReport) -> String {
 fn row(task: &TaskReport) -> String {
     let why = task.reason.as_ref().map(words).unwrap_or_default();
     let agent = task.agent.as_ref().map_or("", |agent| agent.as_str());
+    let flaky = is_flaky(task).then(|| flaky_words(task));
     format!(
         "| {} | {} | {} | {} | {} | {} |",
         inline(task.id.as_str()),
-        state_words(task.state),
+        flaky.as_deref().unwrap_or(state_words(task.state)),
         inline(&why),
         inline(agent),
         task.attempts,
@@ -106,10 +109,23 @@ exit code 2
 
 ```text
 $ make <all> && echo \"x\"
+compiling
 \terror: `a` < b\u{7}\u{fffe} & | c
 ```
 ";
         assert_eq!(markdown(&sample::run()), expected);
+    }
+
+    #[test]
+    fn flaky_is_said() {
+        let mut task = sample::task("t", TaskState::Succeeded, None);
+        task.class = Some("flaky".to_owned());
+        task.attempts = 2;
+        let mut run = sample::run_of(vec![task], RunOutcome::Succeeded, 0);
+        let text = markdown(&run);
+        assert!(text.contains("| t | flaky: succeeded on attempt 2 |  | local | 2 |"), "{text}");
+        run.outcome = Some(RunOutcome::Failed);
+        assert!(markdown(&run).contains(" in 4.1 s: 1 flaky task, --fail-on-flaky\n"));
     }
 
     #[test]

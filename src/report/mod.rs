@@ -4,6 +4,7 @@
 //! readings, and `words` says every reason the same way in all of them.
 
 pub mod classify;
+pub mod flaky;
 pub mod format;
 mod html;
 mod json;

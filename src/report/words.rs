@@ -32,7 +32,7 @@ pub fn reason_words(reason: &Reason) -> String {
         Reason::ShellEnded => "its shell ended and left no status".to_owned(),
         Reason::ShellReplaced => "its shell became another program and left no status".to_owned(),
         Reason::AwaitingInput { prompt } => {
-            format!("waited for input until its limit: {}", quote(prompt))
+            format!("waited for input that nothing answered{}", asked(prompt))
         }
         Reason::Stopped { reason: Some(reason), .. } => format!("stopped: {}", one_line(reason)),
         Reason::Stopped { pattern, reason: None } => {
@@ -57,11 +57,9 @@ fn cause_words(cause: &TaskCause) -> String {
         TaskCause::Dependency { task, state } => format!("{task} {}", ended(*state)),
         TaskCause::FailFast => "another task failed (--fail-fast)".to_owned(),
         TaskCause::Cancelled => "cancelled on request".to_owned(),
-        TaskCause::Input { prompt, secret: false } => {
-            format!("nobody could answer {}", quote(prompt))
-        }
-        TaskCause::Input { prompt, secret: true } => {
-            format!("nobody could answer {} (a secret)", quote(prompt))
+        TaskCause::Input { prompt, secret } => {
+            let what = if *secret { "a secret" } else { "input" };
+            format!("waits for {what} that nobody could give{}", asked(prompt))
         }
         TaskCause::Verify { code: Some(code) } => {
             format!("its verify script gave exit code {code}")
@@ -154,6 +152,14 @@ fn quote(text: &str) -> String {
     format!("`{}`", one_line(text))
 }
 
+/// What a terminal asked, after a colon; nothing where it asked without a word.
+pub fn asked(prompt: &str) -> String {
+    match one_line(prompt) {
+        prompt if prompt.is_empty() => String::new(),
+        prompt => format!(": `{prompt}`"),
+    }
+}
+
 /// One line of it, without controls, shortened.
 pub(super) fn one_line(text: &str) -> String {
     let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -204,7 +210,11 @@ mod tests {
             (Reason::ShellReplaced, "its shell became another program and left no status"),
             (
                 Reason::AwaitingInput { prompt: "Go on? ".to_owned() },
-                "waited for input until its limit: `Go on?`",
+                "waited for input that nothing answered: `Go on?`",
+            ),
+            (
+                Reason::AwaitingInput { prompt: " \n".to_owned() },
+                "waited for input that nothing answered",
             ),
             (stopped(None), "stopped: its output matches `^E:`"),
             (stopped(Some("no network")), "stopped: no network"),
@@ -228,7 +238,7 @@ mod tests {
 
     #[test]
     fn tasks() {
-        let input = |secret| TaskCause::Input { prompt: "Key: ".to_owned(), secret };
+        let input = |prompt: &str, secret| TaskCause::Input { prompt: prompt.to_owned(), secret };
         let dependency = |state| TaskCause::Dependency { task: "build".into(), state };
         let service = |code, ready| TaskCause::ServiceEnded { code, ready };
         for (cause, expected) in [
@@ -238,8 +248,9 @@ mod tests {
             (dependency(TaskState::Succeeded), "build succeeded"),
             (TaskCause::FailFast, "another task failed (--fail-fast)"),
             (TaskCause::Cancelled, "cancelled on request"),
-            (input(false), "nobody could answer `Key:`"),
-            (input(true), "nobody could answer `Key:` (a secret)"),
+            (input("Key: ", false), "waits for input that nobody could give: `Key:`"),
+            (input("Key: ", true), "waits for a secret that nobody could give: `Key:`"),
+            (input("", false), "waits for input that nobody could give"),
             (TaskCause::Verify { code: Some(1) }, "its verify script gave exit code 1"),
             (TaskCause::Verify { code: None }, "its verify script failed"),
             (service(Some(3), false), "the service ended before it was ready: exit code 3"),

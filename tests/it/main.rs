@@ -9,6 +9,9 @@
 
 mod cases_orchestrator;
 mod cases_terminal;
+mod cli_documents;
+mod cli_reports;
+mod cli_sources;
 mod examples;
 mod floor_plan;
 mod house;

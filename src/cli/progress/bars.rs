@@ -7,7 +7,6 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::tally::Tally;
 use crate::control::Notice;
 use crate::domain::outcome::TaskState;
-use crate::domain::time::Timestamp;
 use crate::report::record::RunReport;
 use crate::report::words::{span, state_words};
 
@@ -35,8 +34,6 @@ pub(in crate::cli) struct Bars {
     whole: ProgressBar,
     rows: Vec<ProgressBar>,
     tally: Tally,
-    /// The coordinator's clock at the moment of the second one.
-    clock: (Timestamp, Instant),
     drawn: Instant,
 }
 
@@ -45,21 +42,19 @@ impl Bars {
         let screen = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
         let whole = screen.add(ProgressBar::new(0));
         whole.set_style(style("{bar:24} {pos}/{len} {wide_msg} {elapsed_precise}"));
-        let clock = (Timestamp::default(), Instant::now());
-        Self { screen, whole, rows: Vec::new(), tally: Tally::default(), clock, drawn: clock.1 }
+        let (tally, drawn) = (Tally::default(), Instant::now());
+        Self { screen, whole, rows: Vec::new(), tally, drawn }
     }
 
     pub(super) fn begin(&mut self, report: &RunReport) {
         self.tally = Tally::of(report);
-        self.clock = (report.started_at.plus_ms(report.duration_ms), Instant::now());
         self.tick();
     }
 
     pub(super) fn hear(&mut self, notice: &Notice) {
         let line = self.tally.hear(notice);
         match notice {
-            Notice::Task { state, at, .. } => {
-                self.clock = (*at, Instant::now());
+            Notice::Task { state, .. } => {
                 let lasting =
                     matches!(state, TaskState::Failed | TaskState::TimedOut | TaskState::Escalated);
                 if let Some(line) = line.filter(|_| lasting) {
@@ -114,13 +109,8 @@ impl Bars {
         let _unheard = self.screen.clear();
     }
 
-    fn now(&self) -> Timestamp {
-        let passed = self.clock.1.elapsed().as_millis();
-        self.clock.0.plus_ms(u64::try_from(passed).unwrap_or(u64::MAX))
-    }
-
     fn lines(&self) -> Vec<String> {
-        let now = self.now();
+        let now = self.tally.now();
         let running = &self.tally.running;
         let mut lines: Vec<_> = running
             .iter()

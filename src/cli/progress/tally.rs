@@ -1,18 +1,22 @@
 //! Where each task of a run stands, as far as the notices tell, and what to say of a change.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Instant;
 
 use crate::control::Notice;
 use crate::domain::ids::{AgentName, TaskId};
 use crate::domain::outcome::TaskState;
 use crate::domain::time::Timestamp;
 use crate::report::record::RunReport;
-use crate::report::words::{span, state_words, words};
+use crate::report::words::{asked, span, state_words, words};
 
 /// A run's tasks by state.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(in crate::cli) struct Tally {
     started_at: Timestamp,
+    /// The coordinator's clock as it was last told, and when that was: news without a time of
+    /// their own are stamped by it.
+    clock: (Timestamp, Instant),
     states: HashMap<TaskId, TaskState>,
     /// How many tasks are in each state.
     pub(super) counts: BTreeMap<TaskState, usize>,
@@ -30,10 +34,24 @@ pub(super) struct Running {
     pub(super) prompt: Option<String>,
 }
 
+impl Default for Tally {
+    fn default() -> Self {
+        Self {
+            started_at: Timestamp::default(),
+            clock: (Timestamp::default(), Instant::now()),
+            states: HashMap::new(),
+            counts: BTreeMap::new(),
+            running: BTreeMap::new(),
+            total: 0,
+        }
+    }
+}
+
 impl Tally {
     pub(super) fn of(report: &RunReport) -> Self {
         let mut tally = Self {
             started_at: report.started_at,
+            clock: (report.started_at.plus_ms(report.duration_ms), Instant::now()),
             counts: report.counts.clone(),
             total: report.counts.values().sum(),
             ..Self::default()
@@ -53,6 +71,7 @@ impl Tally {
     pub(super) fn hear(&mut self, notice: &Notice) -> Option<String> {
         match notice {
             Notice::Task { task, state, agent, attempt, reason, at, .. } => {
+                self.clock = (*at, Instant::now());
                 let ran = self.moved(task, *state, agent.clone(), *at);
                 let more = match (state, ran) {
                     (TaskState::Blocked | TaskState::Ready, _) => return None,
@@ -68,11 +87,14 @@ impl Tally {
                 let why = why.unwrap_or_default();
                 Some(format!("{}{task}: {}{more}{why}", self.stamp(*at), state_words(*state)))
             }
-            Notice::ServiceReady { task, .. } => Some(format!("{task}: ready")),
+            Notice::ServiceReady { task, .. } => {
+                Some(format!("{}{task}: ready", self.stamp(self.now())))
+            }
             Notice::Awaiting { task, awaiting, .. } => {
                 let prompt = awaiting.prompt.trim().to_owned();
                 let what = if awaiting.secret { "a secret" } else { "input" };
-                let line = format!("{task}: waits for {what}: {prompt}");
+                let stamp = self.stamp(self.now());
+                let line = format!("{stamp}{task}: waits for {what}{}", asked(&prompt));
                 if let Some(running) = self.running.get_mut(task) {
                     running.prompt = Some(prompt);
                 }
@@ -121,6 +143,12 @@ impl Tally {
         self.total += 1;
     }
 
+    /// The coordinator's time, as far as it can be told from here.
+    pub(super) fn now(&self) -> Timestamp {
+        let passed = self.clock.1.elapsed().as_millis();
+        self.clock.0.plus_ms(u64::try_from(passed).unwrap_or(u64::MAX))
+    }
+
     fn stamp(&self, at: Timestamp) -> String {
         let ms = at.ms_since(self.started_at);
         format!("[{:>4}.{}s] ", ms / 1000, ms % 1000 / 100)
@@ -167,6 +195,9 @@ mod tests {
         ] {
             assert_eq!(tally.hear(&notice).as_deref(), line);
         }
+        let notice = Notice::ServiceReady { run: "R1".into(), task: "web".into() };
+        let line = tally.hear(&notice).unwrap();
+        assert!(line.starts_with("[  65.") && line.ends_with("s] web: ready"), "{line}");
         assert_eq!(tally.settled(), (1, 1));
         assert_eq!(tally.counts.get(&TaskState::TimedOut), Some(&1));
         assert!(tally.running.is_empty());

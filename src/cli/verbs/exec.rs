@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use serde::Serialize;
 
 use crate::cli::client::{Connection, WireError};
 use crate::cli::coordinator::{self, Place};
@@ -16,9 +16,9 @@ use crate::cli::{exit, output, quote, sources, starter};
 use crate::control::{Answer, Call, Exec as Wanted, Response};
 use crate::domain::outcome::CommandState;
 use crate::domain::plan::Class;
-use crate::domain::result::{CommandResult, Note};
+use crate::domain::result::{CommandResult, Note, SCHEMA_VERSION};
 use crate::domain::time::parse_duration_ms;
-use crate::report::words::reason_words;
+use crate::report::words::{asked, reason_words};
 
 /// How often a command is offered to another coordinator when one was just on its way out.
 const TRIES: usize = 5;
@@ -26,12 +26,16 @@ const TRIES: usize = 5;
 /// How long to listen at a time; nothing is due in between.
 const TICK: Duration = Duration::from_secs(60);
 
-/// Run one command in a session of its own.
+/// Run one command in a session of its own, or in a named one.
 ///
 /// Prints what the command printed, cleaned, and exits with its code. Otherwise: 124 timed out, 125
 /// stopped at a prompt that no --input answers, 126 denied by policy, 128+n ended by signal n, 130
 /// interrupted, 1 failed without a code of its own (as with --stop-on), 2 usage, 3 could not be
 /// started, 5 internal. With --json, the result's `reason` tells these from a command's own code.
+///
+/// A session of its own is gone, with everything in it, once the command is over. A named one keeps
+/// its folder, variables and jobs for the next command, for 30 minutes after the last; it belongs to
+/// the workspace around here, or else to your private one.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("command").required(true).args(["script", "argv"]))]
 pub(in crate::cli) struct Exec {
@@ -99,7 +103,7 @@ impl Exec {
         let place = coordinator::for_command(&wanted.cwd)?;
         let result = ask(&place, &wanted)?;
         if self.json {
-            output::print_json(&result)?;
+            output::print_json(&document(&result))?;
         } else {
             output::print(&result.stdout)?;
             output::note(&result.stderr);
@@ -136,14 +140,7 @@ impl Exec {
     fn text(&self) -> Result<String, Failure> {
         match &self.script {
             None => Ok(quote::command_line(&self.argv)),
-            Some(script) if script == "-" => {
-                let mut bytes = Vec::new();
-                io::stdin()
-                    .lock()
-                    .read_to_end(&mut bytes)
-                    .map_err(|error| Failure::file(Path::new("<stdin>"), "read", &error))?;
-                script_text(bytes)
-            }
+            Some(script) if script == "-" => script_text(sources::read_stdin()?),
             Some(script) => script_text(script.clone().into_encoded_bytes()),
         }
     }
@@ -243,6 +240,17 @@ fn run_once(
     }
 }
 
+/// The document: the result, and the version of its shape.
+fn document(result: &CommandResult) -> impl Serialize {
+    #[derive(Serialize)]
+    struct Document<'a> {
+        schema_version: u32,
+        #[serde(flatten)]
+        result: &'a CommandResult,
+    }
+    Document { schema_version: SCHEMA_VERSION, result }
+}
+
 /// One line for each thing that the two streams do not say.
 fn remarks(result: &CommandResult) -> String {
     let mut text = String::new();
@@ -262,8 +270,8 @@ fn remarks(result: &CommandResult) -> String {
         }
     }
     if result.state == CommandState::AwaitingInput {
-        let prompt = result.awaiting.as_ref().map(|awaiting| awaiting.prompt.trim());
-        remark(format!("waits for input: {}", prompt.unwrap_or_default()));
+        let prompt = result.awaiting.as_ref().map(|awaiting| asked(&awaiting.prompt));
+        remark(format!("waits for input{}", prompt.unwrap_or_default()));
     }
     if let Some(reason) = &result.reason {
         remark(reason_words(reason));

@@ -13,16 +13,18 @@ use crate::cli::failure::{Failure, Kind};
 use crate::cli::follow::{Lost, submit_and_follow};
 use crate::cli::inbox::Inbox;
 use crate::cli::progress::Progress;
-use crate::cli::reports::Target;
+use crate::cli::reports::{self, Target};
 use crate::cli::sources::{self, PlanArgs};
 use crate::cli::{exit, output, starter, summary, waves};
 use crate::control::{Answer, Call, Submit};
 use crate::domain::event::RunOptions;
 use crate::domain::ids::RunId;
+use crate::domain::outcome::RunOutcome;
 use crate::domain::plan::Plan;
 use crate::domain::result::SCHEMA_VERSION;
+use crate::report::flaky;
 use crate::report::record::RunReport;
-use crate::report::summary::plain;
+use crate::report::summary::{Telling, plain};
 
 /// How often a run is offered to another coordinator when one was just on its way out.
 const TRIES: usize = 5;
@@ -56,7 +58,8 @@ pub(in crate::cli) struct Run {
     /// Return once the run is accepted; it goes on without us
     #[arg(long, conflicts_with_all = ["report", "fail_on_flaky"])]
     detach: bool,
-    /// Write the report to PATH, as json, junit, markdown or html (repeatable)
+    /// Write the report to PATH, as json, junit, markdown or html (repeatable); `-` is stdout, and
+    /// the summary then goes to stderr
     #[arg(long, value_name = "FORMAT=PATH", value_parser = Target::parse)]
     report: Vec<Target>,
     /// Exit with 1 when a task succeeded only after a failure
@@ -65,7 +68,7 @@ pub(in crate::cli) struct Run {
     /// Print the run's whole record as one JSON document, and nothing else
     #[arg(long)]
     json: bool,
-    /// Print only what failed
+    /// Print only what failed; nothing of a run that succeeded
     #[arg(long, short)]
     quiet: bool,
     /// Go on with a run that was interrupted or waits for a decision (not supported yet)
@@ -104,15 +107,18 @@ impl Run {
         let Some(manifest) = self.manifest.as_deref().filter(|_| self.resume.is_none()) else {
             return Err(Failure::unsupported("--resume"));
         };
-        let plan = sources::load(manifest, &self.sources)?;
-        self.report.iter().try_for_each(Target::check)?;
+        let (plan, files) = sources::load_to_run(manifest, &self.sources)?;
+        reports::check(&self.report, &files, self.json)?;
         let submit = self.submit(plan)?;
         let name = submit.plan.workspace_id.as_ref().map(|id| id.as_str());
         let place = coordinator::open(&submit.plan.root, name)?;
         if self.detach {
             return self.leave(&place, &submit);
         }
-        let report = self.follow(&place, &submit)?;
+        let mut report = self.follow(&place, &submit)?;
+        if self.fail_on_flaky {
+            condemn_flaky(&mut report);
+        }
         self.finish(&report)
     }
 
@@ -195,9 +201,6 @@ impl Run {
     /// failure of the environment, and hides nothing worse.
     fn finish(&self, report: &RunReport) -> Result<u8, Failure> {
         let mut code = report.exit_code.unwrap_or(exit::INTERNAL);
-        if self.fail_on_flaky && report.tasks.iter().any(summary::is_flaky) {
-            code = exit::combine(code, exit::FAILED);
-        }
         for target in &self.report {
             if let Err(failure) = target.write(report) {
                 code = exit::combine(code, failure.exit_code());
@@ -206,12 +209,24 @@ impl Run {
         }
         if self.json {
             output::print_json(report)?;
-        } else if !self.quiet {
-            output::print(summary::for_stdout(report))?;
-        } else if code != exit::SUCCEEDED {
-            output::note(plain(report));
+        } else {
+            let telling = if self.quiet { Telling::Failures } else { Telling::All };
+            match self.report.iter().any(Target::is_stdout) {
+                true => output::note(plain(report, telling)),
+                false => output::print(summary::for_stdout(report, telling))?,
+            }
         }
         Ok(code)
+    }
+}
+
+/// `--fail-on-flaky`: a flaky task makes the run a failed one, unless it was something worse. All
+/// that is said of the run from here on says so.
+fn condemn_flaky(report: &mut RunReport) {
+    let Some(code) = report.exit_code.filter(|_| flaky::count(report) > 0) else { return };
+    if exit::combine(code, exit::FAILED) == exit::FAILED {
+        report.exit_code = Some(exit::FAILED);
+        report.outcome = Some(RunOutcome::Failed);
     }
 }
 

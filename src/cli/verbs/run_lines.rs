@@ -110,8 +110,9 @@ fn cancel(run: &RunId, now: bool, workspace: Option<&Path>) -> Result<(), Failur
     }
     if records::report(&place.state, run)?.is_some() {
         let message = format!("run {run} has ended already");
-        return Err(Failure::new(Kind::NotFound, message)
-            .hint(format!("how it went: callboard report {run}")));
+        return Err(
+            Failure::new(Kind::Usage, message).hint(format!("how it went: callboard report {run}"))
+        );
     }
     Err(records::unknown_run(run))
 }

@@ -37,4 +37,4 @@ mod tests;
 pub use agents::Agents;
 pub use check::{Sources, check, check_agents};
 pub use findings::Problem;
-pub use source::File;
+pub use source::{FILE_BYTES_MAX, File};

@@ -7,7 +7,7 @@ use super::findings::Problem;
 use super::words::shown;
 
 /// The largest file that is read. A manifest of 50,000 tasks has about 5 MB.
-const FILE_BYTES_MAX: usize = 32 * 1024 * 1024;
+pub const FILE_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// A file as it was found.
 #[derive(Clone, Copy, Debug)]

@@ -68,7 +68,7 @@ pub enum Reason {
     ShellEnded,
     /// The session's shell became another program and no status is known.
     ShellReplaced,
-    /// It waited for input until its limit.
+    /// It waited for input that nothing answered.
     AwaitingInput {
         /// What the terminal asked.
         prompt: String,

@@ -440,6 +440,79 @@ fn services_are_ready_before_their_dependents_and_end_with_the_run() {
 }
 
 #[test]
+fn a_run_whose_coordinator_is_killed_is_known_for_good() {
+    let house = House::new();
+    house.write(
+        "m.toml",
+        "[[task]]\nid = \"a\"\nrun = \"touch up; sleep 600\"\n\
+         [[task]]\nid = \"b\"\nafter = [\"a\"]\nrun = \"true\"\n",
+    );
+    let run = house.call(&["run", "m.toml", "--detach", "--json"]).json()["run_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    wait_for("the task is up", || house.path("up").exists().then_some(()).ok_or(String::new()));
+    let pid = house.call(&["status", "--json"]).json()["coordinator"]["pid"].to_string();
+    assert!(std::process::Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
+    // Its sessions end with it, and the journal alone tells the run.
+    house.assert_empties();
+    let told = |report: &Value| {
+        assert_eq!((&report["outcome"], &report["exit_code"]), (&json!("incomplete"), &json!(3)));
+        assert_eq!(states(report), [("a", "failed"), ("b", "cancelled")]);
+        assert_eq!(task(report, "a")["reason"]["kind"], "coordinator_lost");
+    };
+    told(&house.call(&["report", &run, "--json"]).json());
+    let listed = house.call(&["run", "ls", "--json"]).json();
+    assert_eq!(
+        (&listed["runs"][0]["run_id"], &listed["runs"][0]["exit_code"]),
+        (&json!(run), &json!(3))
+    );
+    // And so does the next coordinator, which writes it down.
+    let (code, _) = house.run_with(&[], "[[task]]\nid = \"c\"\nrun = \"true\"\n");
+    assert_eq!(code, 0);
+    told(&house.call(&["report", &run, "--json"]).json());
+}
+
+#[test]
+fn a_killed_holder_takes_only_its_own_session_along() {
+    let house = House::new();
+    house.write(
+        "m.toml",
+        "[[task]]\nid = \"a\"\nretries = 1\nrun = \"echo $PPID > holder.$CALLBOARD_ATTEMPT; \
+         [ $CALLBOARD_ATTEMPT = 2 ] || (setsid sleep 600 & sleep 600)\"\n\
+         [[task]]\nid = \"b\"\nrun = \"sleep 2; echo fine\"\n",
+    );
+    let child = house.command(&["run", "m.toml", "--json", "--jobs", "2"]).spawn().unwrap();
+    let holder = wait_for("the first attempt has begun", || {
+        let text = house.read("holder.1");
+        if text.ends_with('\n') { Ok(text.trim().to_owned()) } else { Err(text) }
+    });
+    assert!(
+        std::process::Command::new("kill").args(["-KILL", &holder]).status().unwrap().success()
+    );
+    let called = finish(child);
+    let report = called.json();
+    assert_eq!(called.code, 0, "{report:#}");
+    assert_eq!(
+        (&task(&report, "a")["attempts"], &task(&report, "b")["attempts"]),
+        (&json!(2), &json!(1))
+    );
+    house.assert_empties();
+}
+
+#[test]
+fn a_service_has_its_timeout_to_become_ready() {
+    let house = House::new();
+    let (code, report) = house.run(
+        "[[task]]\nid = \"web\"\ntimeout = \"500ms\"\nservice = { ready = \"log:never\" }\nrun = \"sleep 600\"\n",
+    );
+    assert_eq!(code, 1, "{report:#}");
+    assert_eq!(task(&report, "web")["state"], "timed_out");
+    assert_eq!(task(&report, "web")["reason"], json!({"kind": "total", "limit_ms": 500}));
+    house.assert_empties();
+}
+
+#[test]
 fn fail_fast_ends_the_rest() {
     let house = House::new();
     let (code, report) = house.run_with(

@@ -82,6 +82,20 @@ impl House {
     }
 }
 
+impl Drop for House {
+    /// Ends the coordinator, and with it every session that was left open.
+    fn drop(&mut self) {
+        let status = self.output(&["status", "--json"]);
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap_or_default();
+        if let Some(pid) = status["coordinator"]["pid"].as_u64() {
+            drop(Command::new("kill").arg(pid.to_string()).status());
+            while Path::new(&format!("/proc/{pid}")).exists() {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+        }
+    }
+}
+
 fn find_socket(folder: &Path) -> Option<PathBuf> {
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {

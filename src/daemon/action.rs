@@ -24,6 +24,13 @@ pub(super) struct Decision {
     pub actions: Vec<Action>,
 }
 
+impl Action {
+    /// True for what touches nothing that the journal has to know first.
+    pub(super) fn may_come_early(&self) -> bool {
+        matches!(self, Self::Open { then, .. } if then.is_empty())
+    }
+}
+
 /// What the crew can be asked for.
 #[derive(Debug)]
 pub(super) enum Action {

@@ -85,6 +85,13 @@ impl Settler<'_> {
     /// whatever is durable does.
     async fn settle(&mut self, decision: Decision) -> Result<(), AppendError> {
         let Decision { records, durable, actions } = decision;
+        // A session may open while its attempt's start is on its way to the disk: nothing runs in
+        // it before it says that it is open, and that is heard in a later round.
+        let (early, actions): (Vec<Action>, Vec<Action>) =
+            actions.into_iter().partition(Action::may_come_early);
+        for action in early {
+            self.crew.perform(action, 0);
+        }
         let waits = durable || actions.iter().any(|action| matches!(action, Action::Post { .. }));
         let mut first_seq = 0;
         if waits {

@@ -17,7 +17,7 @@ use crate::control::{Answer, Failure, FailureKind, Notice, Response};
 use crate::domain::board::{BoardEntry, BoardView};
 use crate::domain::ids::{SessionId, WorkspaceId};
 use crate::domain::session::SessionSpec;
-use crate::session::link::{Asks, Stage};
+use crate::session::link::{Asks, Facts, Stage};
 use crate::session::stream::Outlet;
 use crate::session::sweep;
 use crate::session::wire::{Ask, Fact, FactBody};
@@ -111,15 +111,7 @@ impl Crew {
         match action {
             Action::Respond { connection, response } => self.respond(connection, response),
             Action::Open { spec, then } => self.open(*spec, then),
-            Action::Tell { session, ask } => {
-                if let Some(link) = self.links.get(&session)
-                    && link.asks.send(&ask).is_err()
-                {
-                    // It is gone, or has not read for a long time: without its link it ends itself.
-                    tracing::warn!(%session, "a holder does not take what it is asked");
-                    self.links.remove(&session);
-                }
-            }
+            Action::Tell { session, ask } => self.tell(session, ask),
             Action::Probe { session, command, url } => {
                 if let Some(link) = self.links.get_mut(&session) {
                     let inbox = self.inbox.clone();
@@ -236,8 +228,24 @@ impl Crew {
         tokio::task::spawn_blocking(move || drop(responses.send(&response())));
     }
 
+    fn tell(&mut self, session: SessionId, ask: Ask) {
+        if matches!(ask, Ask::Run { .. }) {
+            // What it runs reads a board that has all that came before.
+            self.refresh_board();
+        }
+        if let Some(link) = self.links.get(&session)
+            && link.asks.send(&ask).is_err()
+        {
+            // It is gone, or has not read for a long time: without its link it ends itself.
+            tracing::warn!(%session, "a holder does not take what it is asked");
+            self.links.remove(&session);
+        }
+    }
+
     fn open(&mut self, spec: SessionSpec, then: Vec<Ask>) {
-        self.refresh_board();
+        if !then.is_empty() {
+            self.refresh_board();
+        }
         let id = spec.id.clone();
         if let Err(message) = self.get_holder(spec, then) {
             self.report_failed_open(id, message);
@@ -321,7 +329,7 @@ impl Crew {
     }
 }
 
-async fn forward(session: SessionId, mut facts: mpsc::Receiver<Fact>, inbox: mpsc::Sender<Event>) {
+async fn forward(session: SessionId, mut facts: Facts, inbox: mpsc::Sender<Event>) {
     while let Some(fact) = facts.recv().await {
         let closed = matches!(fact.body, FactBody::Closed { .. } | FactBody::OpenFailed { .. });
         if inbox.send(Event::Fact { session: session.clone(), fact }).await.is_err() || closed {

@@ -6,16 +6,14 @@ use std::os::unix::net::UnixStream as StdStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use tokio::sync::mpsc;
-
 use crate::domain::frame::Decoder;
 
 use super::os::handover;
 use super::stream::{Inlet, Outlet, OutletError};
 use super::wire::{Ask, Fact};
 
-/// Facts that the coordinator may be behind; a holder tells less when they pile up.
-const FACTS_WAITING_MAX: usize = 256;
+/// What is read of a link at a time.
+const READ_BYTES: usize = 16 * 1024;
 
 /// The process that forks holders. It ends when this is dropped; its holders do not.
 #[derive(Debug)]
@@ -61,10 +59,8 @@ impl Stage {
         handover::send(socket, &far)?;
         let inlet = Inlet::new(near.try_clone()?)?;
         let (outlet, drained) = Outlet::new(near)?;
-        let (told, facts) = mpsc::channel(FACTS_WAITING_MAX);
-        tokio::spawn(read_facts(inlet, told));
         tokio::spawn(drained);
-        Ok(HolderLink { asks: Asks { outlet }, facts })
+        Ok(HolderLink { asks: Asks { outlet }, facts: Facts::new(inlet) })
     }
 }
 
@@ -82,8 +78,8 @@ impl Drop for Stage {
 pub struct HolderLink {
     /// What is asked of it.
     pub asks: Asks,
-    /// What it reports. The end of the channel: the holder is gone.
-    pub facts: mpsc::Receiver<Fact>,
+    /// What it reports. Whoever reads late makes the holder tell less, and lose nothing.
+    pub facts: Facts,
 }
 
 impl HolderLink {
@@ -118,29 +114,31 @@ impl Drop for Asks {
     }
 }
 
-async fn read_facts(mut reader: Inlet, told: mpsc::Sender<Fact>) {
-    let mut decoder = Decoder::default();
-    let mut buffer = vec![0; 16 * 1024];
-    loop {
-        let got = tokio::select! {
-            got = reader.read(&mut buffer) => got,
-            // Nobody listens any more: the link's end tells the holder.
-            () = told.closed() => return,
-        };
-        match got {
-            Ok(0) | Err(_) => return,
-            Ok(got) => decoder.push(&buffer[..got]),
-        }
+/// The reading half of a link.
+#[derive(Debug)]
+pub struct Facts {
+    inlet: Inlet,
+    decoder: Decoder,
+    buffer: Vec<u8>,
+}
+
+impl Facts {
+    fn new(inlet: Inlet) -> Self {
+        Self { inlet, decoder: Decoder::default(), buffer: vec![0; READ_BYTES] }
+    }
+
+    /// The next fact; `None` once the holder is gone. Whoever gives up waiting loses none.
+    pub async fn recv(&mut self) -> Option<Fact> {
         loop {
-            match decoder.document::<Fact>() {
-                Ok(Some(fact)) => {
-                    if told.send(fact).await.is_err() {
-                        return;
-                    }
-                }
-                Ok(None) => break,
+            match self.decoder.document::<Fact>() {
+                Ok(Some(fact)) => return Some(fact),
+                Ok(None) => {}
                 // Not a holder of ours: the link is of no more use.
-                Err(_) => return,
+                Err(_) => return None,
+            }
+            match self.inlet.read(&mut self.buffer).await {
+                Ok(0) | Err(_) => return None,
+                Ok(got) => self.decoder.push(&self.buffer[..got]),
             }
         }
     }

@@ -21,6 +21,8 @@ const WALKS_MAX: usize = 8;
 /// How long a command's end waits for a forked child to execute its program. A subshell in the
 /// background never does, and costs this once.
 const SETTLE_MAX: Duration = Duration::from_millis(10);
+/// The same while that child has a processor to wait for: on a busy machine it may be long.
+const SETTLE_BUSY_MAX: Duration = Duration::from_millis(100);
 const SETTLE_STEP: Duration = Duration::from_micros(500);
 
 /// Which of the session's processes belong to what.
@@ -108,8 +110,13 @@ impl Tree {
         let program = proc::file_of(Path::new(OsStr::from_bytes(shell.to_bytes())));
         let started = Instant::now();
         loop {
-            let copies = left.iter().any(|process| proc::program_of(process.pid) == program);
-            if !copies || program.is_none() || started.elapsed() > SETTLE_MAX {
+            let is_copy = |process: &&Process| proc::program_of(process.pid) == program;
+            let most = match left.iter().find(is_copy) {
+                None => return left,
+                Some(copy) if copy.state == b'R' => SETTLE_BUSY_MAX,
+                Some(_) => SETTLE_MAX,
+            };
+            if program.is_none() || started.elapsed() > most {
                 return left;
             }
             std::thread::sleep(SETTLE_STEP);

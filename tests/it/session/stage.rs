@@ -22,6 +22,7 @@ fn two_hundred_sessions_leave_nothing_open() {
         let me = std::process::id();
         open_on(stage.clone()).await.unwrap().close().await;
         let (mine, its) = (descriptors(me), descriptors(stage.pid()));
+        let before = terminals();
         let mut most = 0;
         for round in 0..200 {
             let mut session = open_on(stage.clone()).await.unwrap();
@@ -29,9 +30,9 @@ fn two_hundred_sessions_leave_nothing_open() {
             let holder = session.holder;
             assert_eq!(session.close().await, 0);
             eventually("the holder is gone", || !lives(holder)).await;
-            // Other tests have sessions of their own, but never so many.
+            // Other tests and programs have terminals of their own, but never so many come meanwhile.
             most = most.max(terminals());
-            assert!(most < 100, "round {round}");
+            assert!(most < before + 150, "round {round}");
         }
         for _ in 0..20 {
             let folder = tempfile::tempdir().unwrap();

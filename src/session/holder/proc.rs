@@ -62,6 +62,11 @@ impl Process {
         program.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
     }
 
+    /// True for a kernel thread, a corpse, and a process between two programs.
+    pub(super) fn has_no_command_line(&self) -> bool {
+        fs::read(format!("/proc/{}/cmdline", self.pid)).is_ok_and(|line| line.is_empty())
+    }
+
     /// Its command line, shortened; its name where it has none.
     pub(in crate::session) fn command(&self) -> String {
         let line = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();

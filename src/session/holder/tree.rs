@@ -110,8 +110,11 @@ impl Tree {
         let program = proc::file_of(Path::new(OsStr::from_bytes(shell.to_bytes())));
         let started = Instant::now();
         loop {
-            let is_copy = |process: &&Process| proc::program_of(process.pid) == program;
-            let most = match left.iter().find(is_copy) {
+            // In the middle of executing one it has no command line for a moment.
+            let is_becoming = |process: &&Process| {
+                proc::program_of(process.pid) == program || process.has_no_command_line()
+            };
+            let most = match left.iter().find(is_becoming) {
                 None => return left,
                 Some(copy) if copy.state == b'R' => SETTLE_BUSY_MAX,
                 Some(_) => SETTLE_MAX,
@@ -138,7 +141,9 @@ impl Tree {
             let key = (process.pid, process.start);
             // Again each time, since it may have become another program; but a corpse has
             // nothing left to be known by.
-            if !self.ended.contains_key(&key) || !process.is_exiting() {
+            if !self.ended.contains_key(&key)
+                || !(process.is_exiting() || process.has_no_command_line())
+            {
                 self.ended.insert(key, process.command());
             }
         }

@@ -75,6 +75,8 @@ pub(super) enum Action {
     Sweep {
         /// Which session.
         session: SessionId,
+        /// The dead holder's pid, where it had said so.
+        dead: Option<i32>,
         /// The holders that live on.
         kept: Vec<i32>,
     },

@@ -122,11 +122,11 @@ impl Crew {
                 }
             }
             Action::Forget { session, tmp } => self.forget(&session, tmp),
-            Action::Sweep { session, mut kept } => {
+            Action::Sweep { session, dead, mut kept } => {
                 let inbox = self.inbox.clone();
                 kept.extend(i32::try_from(self.stage.pid()));
                 tokio::task::spawn_blocking(move || {
-                    let survivors = sweep::strays(&kept);
+                    let survivors = sweep::strays(dead, &kept);
                     drop(inbox.blocking_send(Event::Swept { session, survivors }));
                 });
             }

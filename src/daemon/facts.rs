@@ -60,9 +60,10 @@ impl Desk {
         let Some(session) = self.sessions.get_mut(id) else { return };
         tracing::warn!(session = %id, "the session's holder died");
         session.state = SessionState::Closing;
+        let dead = session.holder;
         let others = self.sessions.values().filter(|session| session.id != *id);
         let kept = others.filter_map(|session| session.holder).collect();
-        self.act(Action::Sweep { session: id.clone(), kept });
+        self.act(Action::Sweep { session: id.clone(), dead, kept });
     }
 
     pub(super) fn swept(&mut self, id: &SessionId, survivors: Vec<Child>, now: Timestamp) {

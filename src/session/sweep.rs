@@ -14,11 +14,18 @@ use super::holder::tree::signal_all;
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Ends every child of this process that is not among `kept` (the stage, and holders that live
-/// on should the stage have died), with all below it. Blocks until they are gone, and names those
-/// that cannot be ended.
-pub fn strays(kept: &[i32]) -> Vec<Child> {
+/// Ends what the holder `dead` has left behind: every child of this process that is not among
+/// `kept` (the stage, and holders that live on should the stage have died), with all below it.
+/// Blocks until they are gone, and names those that cannot be ended.
+///
+/// A dying process closes its descriptors first, by which its death is known, and hands its
+/// children on last: so its own end is waited for. Where its pid was never told there is at most
+/// a shell below it, which ends with its terminal.
+pub fn strays(dead: Option<i32>, kept: &[i32]) -> Vec<Child> {
     let started = Instant::now();
+    while dead.is_some_and(lives) && started.elapsed() < PATIENCE {
+        std::thread::sleep(PAUSE);
+    }
     loop {
         let left = below(kept);
         if left.is_empty() {
@@ -36,6 +43,10 @@ pub fn strays(kept: &[i32]) -> Vec<Child> {
         }
         std::thread::sleep(PAUSE);
     }
+}
+
+fn lives(pid: i32) -> bool {
+    proc::process(pid).is_some_and(|process| process.state != b'Z')
 }
 
 /// The children that are not kept, and all below them, corpses left out.

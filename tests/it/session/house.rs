@@ -152,7 +152,8 @@ impl Session {
         self.next += 1;
         spec.id = CommandId::new(format!("c{}", self.next));
         let id = spec.id.clone();
-        self.link.send(&Ask::Run { spec }).unwrap();
+        // A holder whose shell has just ended may be gone: what is read next tells.
+        drop(self.link.send(&Ask::Run { spec }));
         id
     }
 

@@ -27,12 +27,13 @@ pub fn strays(dead: Option<i32>, kept: &[i32]) -> Vec<Child> {
         std::thread::sleep(PAUSE);
     }
     loop {
-        let left = below(kept);
-        if left.is_empty() {
+        // Only when no child is left at all, corpses included, is nothing below one: a walk alone
+        // can miss what changes its parent meanwhile.
+        bury(kept);
+        if orphans(kept).is_empty() {
             return Vec::new();
         }
-        signal_all(&left, Signal::KILL);
-        bury(kept);
+        signal_all(&below(kept), Signal::KILL);
         if started.elapsed() > PATIENCE {
             let child = |process: &Process| Child {
                 pid: process.pid,
@@ -45,15 +46,19 @@ pub fn strays(dead: Option<i32>, kept: &[i32]) -> Vec<Child> {
     }
 }
 
+/// Our children that are not kept.
+fn orphans(kept: &[i32]) -> Vec<i32> {
+    let me = i32::try_from(std::process::id()).unwrap_or(0);
+    proc::children(me).into_iter().filter(|pid| !kept.contains(pid)).collect()
+}
+
 fn lives(pid: i32) -> bool {
     proc::process(pid).is_some_and(|process| process.state != b'Z')
 }
 
 /// The children that are not kept, and all below them, corpses left out.
 fn below(kept: &[i32]) -> Vec<Process> {
-    let me = i32::try_from(std::process::id()).unwrap_or(0);
-    let mut pids: Vec<i32> =
-        proc::children(me).into_iter().filter(|pid| !kept.contains(pid)).collect();
+    let mut pids = orphans(kept);
     let mut found = Vec::new();
     while let Some(pid) = pids.pop() {
         let Some(process) = proc::process(pid) else { continue };
@@ -67,8 +72,7 @@ fn below(kept: &[i32]) -> Vec<Process> {
 
 /// Reaps corpses among our children; the kept ones' statuses are their owner's to take.
 fn bury(kept: &[i32]) {
-    let me = i32::try_from(std::process::id()).unwrap_or(0);
-    for pid in proc::children(me).into_iter().filter(|pid| !kept.contains(pid)) {
+    for pid in orphans(kept) {
         let _ = rustix::process::waitpid(Pid::from_raw(pid), WaitOptions::NOHANG);
     }
 }

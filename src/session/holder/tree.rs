@@ -20,9 +20,10 @@ const WALKS_MAX: usize = 8;
 
 /// How long a command's end waits for a forked child to execute its program. A subshell in the
 /// background never does, and costs this once.
-const SETTLE_MAX: Duration = Duration::from_millis(10);
-/// The same while that child has a processor to wait for: on a busy machine it may be long.
-const SETTLE_BUSY_MAX: Duration = Duration::from_millis(100);
+const SETTLE_MAX: Duration = Duration::from_millis(25);
+/// The same while that child does not sleep but waits for a processor or a disk: on a busy machine
+/// it may be long.
+const SETTLE_BUSY_MAX: Duration = Duration::from_millis(250);
 const SETTLE_STEP: Duration = Duration::from_micros(500);
 
 /// Which of the session's processes belong to what.
@@ -116,7 +117,7 @@ impl Tree {
             };
             let most = match left.iter().find(is_becoming) {
                 None => return left,
-                Some(copy) if copy.state == b'R' => SETTLE_BUSY_MAX,
+                Some(copy) if copy.state != b'S' => SETTLE_BUSY_MAX,
                 Some(_) => SETTLE_MAX,
             };
             if program.is_none() || started.elapsed() > most {

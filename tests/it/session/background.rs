@@ -24,6 +24,11 @@ fn what_is_left_behind_is_listed_and_lives_on() {
             // A daemon may be on its way to its final process, the first ones on theirs out.
             let daemon = text.contains("fork");
             assert!(daemon || ended.end.children.iter().any(|child| lives(child.pid)), "{ended:?}");
+            if daemon {
+                // What it forks later cannot be told from what the next command forks.
+                let holder = session.holder;
+                eventually("the daemon is what it will be", || has_daemon(holder)).await;
+            }
             // They are told once, by the command that bore them.
             assert_eq!(session.run("true").await.end.children, []);
         }
@@ -31,6 +36,20 @@ fn what_is_left_behind_is_listed_and_lives_on() {
         assert_eq!(jobs.stdout, "143\n");
         assert_eq!(session.close().await, 0);
     });
+}
+
+/// True once a child of the holder is in a terminal session that neither it nor the shell leads:
+/// the last process of a double fork.
+fn has_daemon(holder: i32) -> bool {
+    let children = std::fs::read_to_string(format!("/proc/{holder}/task/{holder}/children"));
+    let children = children.unwrap_or_default();
+    let pids: Vec<&str> = children.split_whitespace().collect();
+    pids.iter().any(|pid| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let after_name = stat.rsplit(") ").next().unwrap_or_default();
+        let session = after_name.split(' ').nth(3).unwrap_or_default().to_owned();
+        stat.contains("(python") && !pids.contains(&session.as_str())
+    })
 }
 
 #[test]

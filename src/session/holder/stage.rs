@@ -17,12 +17,22 @@ pub fn stage_main() -> ExitCode {
     }
 }
 
+/// Has the libraries look once at what the processor can do, so that every holder has the answer
+/// from its birth: `cpuid` leaves a virtual machine each time it is asked, which costs a holder
+/// more than the rest of its start in user space.
+fn learn_the_processor() {
+    std::hint::black_box(memchr::memchr(b'\n', std::hint::black_box(b"callboard")));
+    #[cfg(target_arch = "x86_64")]
+    std::hint::black_box(std::is_x86_feature_detected!("avx2"));
+}
+
 fn serve() -> std::io::Result<()> {
     // Out of the coordinator's process group: a Ctrl-C meant for that one is not meant for us.
     // It fails for a group leader, which is out already.
     let _ = rustix::process::setsid();
     let socket = spawn::take_standard_input()?;
     process::ignore_children();
+    learn_the_processor();
     while let Some(link) = handover::receive(&socket)? {
         let link = UnixStream::from(link);
         // Without room for a process the link is dropped: its end says that there is no holder.

@@ -287,15 +287,18 @@ impl Crew {
         {
             probe.abort();
         }
-        // Removing is quick for an empty folder and may be long for a full one.
-        if std::fs::remove_dir(&tmp).is_err() {
-            tokio::task::spawn_blocking(move || {
-                if let Err(error) = std::fs::remove_dir_all(&tmp)
-                    && error.kind() != std::io::ErrorKind::NotFound
-                {
-                    tracing::warn!(folder = %tmp.display(), %error, "cannot remove a session's private folder");
-                }
-            });
+        // Its holder has removed it by now, unless it was killed. Removing is quick for an empty
+        // folder and may be long for a full one.
+        match std::fs::remove_dir(&tmp) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(_) => {
+                tokio::task::spawn_blocking(move || {
+                    if let Err(error) = std::fs::remove_dir_all(&tmp) {
+                        tracing::warn!(folder = %tmp.display(), %error, "cannot remove a session's private folder");
+                    }
+                });
+            }
         }
     }
 

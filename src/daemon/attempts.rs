@@ -10,6 +10,7 @@ use super::desk::Desk;
 use super::names;
 use super::sessions::{Owner, REPORT_KEEP, Session};
 use super::story::CommandRecord;
+use crate::adapter;
 use crate::command::tier;
 use crate::control::Notice;
 use crate::domain::board::Writer;
@@ -128,8 +129,9 @@ impl Desk {
         let Some(run) = self.runs.get_mut(id) else { return };
         let plan = Arc::clone(&run.plan);
         let spec = &plan.tasks[task];
-        let Some(text) = spec.run.get(index).or(spec.verify.as_ref()).cloned() else { return };
         let Some(live) = run.attempts.get_mut(&task) else { return };
+        let kind = plan.agents[live.agent].adapter;
+        let Some(text) = adapter::command(kind, spec, index).map(str::to_owned) else { return };
         let session = live.session.clone();
         let command = names::command(&session, u32::try_from(index + 1).unwrap_or(u32::MAX));
         live.commands.insert(index, command.clone());

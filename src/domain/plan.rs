@@ -91,6 +91,31 @@ pub struct TaskSpec {
     pub artifacts: Vec<String>,
 }
 
+impl TaskSpec {
+    /// A task that has commands and nothing else.
+    pub fn new(id: &str, run: &[&str]) -> Self {
+        Self {
+            id: id.into(),
+            needs: Vec::new(),
+            after: Vec::new(),
+            run: run.iter().map(|&text| text.to_owned()).collect(),
+            cwd: None,
+            env: BTreeMap::new(),
+            env_pass: Vec::new(),
+            ports: BTreeMap::new(),
+            priority: 0,
+            class: None,
+            limits: TimeLimits::default(),
+            retries: 0,
+            on_input: OnInput::default(),
+            stop_on: Vec::new(),
+            service: None,
+            verify: None,
+            artifacts: Vec::new(),
+        }
+    }
+}
+
 /// One entry of `after`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dependency {

@@ -172,32 +172,13 @@ mod tests {
     use crate::domain::plan::TaskSpec;
 
     fn plan(ids: &[&str]) -> Box<Plan> {
-        let task = |id: &&str| TaskSpec {
-            id: (*id).into(),
-            needs: Vec::new(),
-            after: Vec::new(),
-            run: vec!["true".to_owned()],
-            cwd: None,
-            env: BTreeMap::new(),
-            env_pass: Vec::new(),
-            ports: BTreeMap::new(),
-            priority: 0,
-            class: None,
-            limits: Default::default(),
-            retries: 0,
-            on_input: Default::default(),
-            stop_on: Vec::new(),
-            service: None,
-            verify: None,
-            artifacts: Vec::new(),
-        };
         Box::new(Plan {
             workspace_id: None,
             root: "/".into(),
             agents: Vec::new(),
             default_env: BTreeMap::new(),
             default_env_pass: Vec::new(),
-            tasks: ids.iter().map(task).collect(),
+            tasks: ids.iter().map(|id| TaskSpec::new(id, &["true"])).collect(),
         })
     }
 

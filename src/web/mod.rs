@@ -1,1 +1,3 @@
-//! (to come)
+//! Routes and the live page.
+//!
+//! The room is empty: the Unix socket is the one door so far.

@@ -3,8 +3,8 @@
 use std::os::unix::ffi::OsStringExt;
 
 use super::*;
-use crate::domain::ids::{AgentName, TaskId};
-use crate::domain::plan::{AdapterKind, OnInput, TimeLimits};
+use crate::domain::ids::AgentName;
+use crate::domain::plan::AdapterKind;
 
 fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
@@ -23,23 +23,10 @@ fn agent(env: &[(&str, &str)], env_pass: &[&str]) -> Agent {
 
 fn task(env: &[(&str, &str)], env_pass: &[&str], ports: &[(&str, u16)]) -> TaskSpec {
     TaskSpec {
-        id: TaskId::from("t"),
-        needs: Vec::new(),
-        after: Vec::new(),
-        run: vec!["true".to_owned()],
-        cwd: None,
         env: map(env),
         env_pass: env_pass.iter().map(|name| (*name).to_owned()).collect(),
         ports: ports.iter().map(|(name, port)| ((*name).to_owned(), *port)).collect(),
-        priority: 0,
-        class: None,
-        limits: TimeLimits::default(),
-        retries: 0,
-        on_input: OnInput::default(),
-        stop_on: Vec::new(),
-        service: None,
-        verify: None,
-        artifacts: Vec::new(),
+        ..TaskSpec::new("t", &["true"])
     }
 }
 

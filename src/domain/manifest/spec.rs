@@ -18,6 +18,7 @@ pub(super) fn finish(
 ) -> TaskSpec {
     check_work(&draft, findings);
     check_limits(&draft, findings);
+    check_service(&draft, findings);
     let ports = draft.ports.unwrap_or_default();
     let service = draft.service.and_then(|ready| service(ready, &ports, findings));
     let needs = draft.needs.unwrap_or_default();
@@ -69,6 +70,23 @@ fn check_limits(draft: &Draft, findings: &mut Findings<'_>) {
         // Said of the one that is the task's own, if one is and the other is not.
         let at = if hard.span.start > soft.span.start { hard } else { soft };
         findings.wrong(at.span.clone(), "`hard_timeout` is less than `timeout`");
+    }
+}
+
+/// What a service cannot have, since nothing would come of it. A limit that stands in `[defaults]`
+/// is meant for the other tasks.
+fn check_service(draft: &Draft, findings: &mut Findings<'_>) {
+    let Some(service) = &draft.service else { return };
+    if draft.verify.is_some() {
+        let hint = "make it a task of its own that comes `after` this one".to_owned();
+        let message = "a service has no `verify`: its session is busy with it";
+        findings.absent(service.span.clone(), message, hint);
+    }
+    let own = draft.hard_timeout.as_ref().filter(|limit| limit.span.start > draft.header.start);
+    if let (Some(limit), [_]) = (own, draft.work.run.as_slice()) {
+        let hint = "`timeout` is the time it has to become ready".to_owned();
+        let message = "a service has no `hard_timeout`: it runs until it is ended";
+        findings.absent(limit.span.clone(), message, hint);
     }
 }
 

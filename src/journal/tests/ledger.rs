@@ -105,7 +105,8 @@ fn an_event_without_json_hurts_nobody_else() {
     let mut bad = events(1, 3);
     // A task's cwd comes from a manifest, which is UTF-8; one that is not has no JSON.
     let unwritable = std::ffi::OsString::from_vec(b"/\xff".to_vec());
-    let task = crate::domain::plan::TaskSpec { cwd: Some(unwritable.into()), ..task() };
+    let mut task = crate::domain::plan::TaskSpec::new("t", &["true"]);
+    task.cwd = Some(unwritable.into());
     let plan = crate::domain::plan::Plan {
         workspace_id: None,
         root: "/".into(),
@@ -195,27 +196,5 @@ proptest! {
             prop_assert_eq!((line.at, &line.event), (event.at, &event.event));
         }
         prop_assert_eq!(again, chain);
-    }
-}
-
-fn task() -> crate::domain::plan::TaskSpec {
-    crate::domain::plan::TaskSpec {
-        id: "t".into(),
-        needs: Vec::new(),
-        after: Vec::new(),
-        run: vec!["true".to_owned()],
-        cwd: None,
-        env: std::collections::BTreeMap::new(),
-        env_pass: Vec::new(),
-        ports: std::collections::BTreeMap::new(),
-        priority: 0,
-        class: None,
-        limits: crate::domain::plan::TimeLimits::default(),
-        retries: 0,
-        on_input: crate::domain::plan::OnInput::default(),
-        stop_on: Vec::new(),
-        service: None,
-        verify: None,
-        artifacts: Vec::new(),
     }
 }

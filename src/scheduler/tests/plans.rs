@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::domain::plan::{
-    AdapterKind, Agent, Dependency, OnInput, Plan, Ready, Service, TaskSpec, TimeLimits, When,
-};
+use crate::domain::plan::{AdapterKind, Agent, Dependency, Plan, Ready, Service, TaskSpec, When};
 
 /// A task with its dependencies by name.
 pub(super) struct Draft {
@@ -20,25 +18,7 @@ pub(super) fn task(id: &'static str) -> Draft {
 
 /// The bare record of such a task.
 pub(super) fn spec(id: &str) -> TaskSpec {
-    TaskSpec {
-        id: id.into(),
-        needs: Vec::new(),
-        after: Vec::new(),
-        run: vec!["true".to_owned()],
-        cwd: None,
-        env: BTreeMap::new(),
-        env_pass: Vec::new(),
-        ports: BTreeMap::new(),
-        priority: 0,
-        class: None,
-        limits: TimeLimits::default(),
-        retries: 0,
-        on_input: OnInput::default(),
-        stop_on: Vec::new(),
-        service: None,
-        verify: None,
-        artifacts: Vec::new(),
-    }
+    TaskSpec::new(id, &["true"])
 }
 
 impl Draft {

@@ -192,6 +192,18 @@ const RULES: &[Said] = &[
         "service = { ready = 'port:api' }\nports = { web = 1, db = 2 }",
         &["4:21: `ready`: no port `api` in `ports` | `ports` has `db` and `web`"],
     ),
+    (
+        "service = { ready = 'log:x' }\nverify = 'true'",
+        &[
+            "4:21: a service has no `verify`: its session is busy with it | make it a task of its own that comes `after` this one",
+        ],
+    ),
+    (
+        "service = { ready = 'log:x' }\nhard_timeout = '5s'",
+        &[
+            "5:16: a service has no `hard_timeout`: it runs until it is ended | `timeout` is the time it has to become ready",
+        ],
+    ),
     ("service = { ready = 'log:(' }", &["4:21: `ready`: bad pattern `(`: unclosed group"]),
     ("service = { ready = 'log:' }", &["4:21: `ready`: `log:` needs a pattern"]),
     (

@@ -206,6 +206,7 @@ fn words_of(run: &Run, task: usize, on: &WaitsOn) -> String {
             let prompt = run.tasks[task].prompt.clone().unwrap_or_default();
             format!("input: {prompt}")
         }
+        WaitsOn::Readiness => "its service to be ready".to_owned(),
         WaitsOn::Decision(cause) => format!("a decision: {}", cause.as_str()),
     }
 }

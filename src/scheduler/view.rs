@@ -71,6 +71,8 @@ pub enum WaitsOn {
     NextTry,
     /// Input for its terminal.
     Input,
+    /// Its own service, which is not ready yet.
+    Readiness,
     /// A decision.
     Decision(EscalationCause),
 }
@@ -154,6 +156,9 @@ impl Schedule {
             State::Running(running) if running.standing() == Standing::Awaiting => {
                 since = running.awaiting?;
                 WaitsOn::Input
+            }
+            State::Running(running) if record.service && running.ready.is_none() => {
+                WaitsOn::Readiness
             }
             _ => return None,
         };

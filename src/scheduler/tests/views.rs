@@ -54,6 +54,19 @@ fn a_task_can_wait_for_its_turn_alone() {
 }
 
 #[test]
+fn a_service_waits_to_be_ready() {
+    let agents = vec![agent("any", &[], 9)];
+    let mut run = Stage::new(plan_with(agents, vec![task("web").service(), task("a")]), &jobs(2));
+    let _started = run.begin();
+    let waits = |run: &Stage| -> Vec<_> {
+        run.schedule.waiting().map(|wait| (wait.task, wait.on)).collect()
+    };
+    assert_eq!(waits(&run), [(0, WaitsOn::Readiness)]);
+    let _ready = run.ready("web");
+    assert_eq!(waits(&run), []);
+}
+
+#[test]
 fn a_view_keeps_the_times_and_the_agent() {
     let agents = vec![agent("x", &["x"], 1), agent("y", &["y"], 1)];
     let tasks = vec![task("a").needs(&["y"]).retries(1)];

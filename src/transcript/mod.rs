@@ -22,3 +22,4 @@ pub mod screen;
 mod seam;
 pub mod texts;
 mod tokens;
+mod utf16;

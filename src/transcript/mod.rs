@@ -12,14 +12,17 @@
 
 pub mod clean;
 pub mod decode;
+mod draw;
 pub mod index;
 pub mod live;
 mod page;
 pub mod plan;
 pub mod prompt;
+mod resize;
 mod row;
 pub mod screen;
 mod seam;
+mod tabs;
 pub mod texts;
 mod tokens;
 mod utf16;

@@ -7,13 +7,16 @@
 //!                    clean  (as a person would last see it) ◀───────────────────┘
 //! ```
 //!
-//! `screen` draws a whole terminal instead, `prompt` finds a question, `live` decodes while the
-//! bytes still come.
+//! `screen` draws a whole terminal instead, `prompt` finds a question. While the bytes still come,
+//! `live` decodes them, `find` waits for a pattern in them, and `modes` follows what a sender of keys
+//! has to know.
 
 pub mod clean;
 pub mod decode;
 mod draw;
+pub mod find;
 pub mod index;
+mod line;
 pub mod live;
 mod page;
 pub mod plan;

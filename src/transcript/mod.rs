@@ -18,6 +18,7 @@ pub mod find;
 pub mod index;
 mod line;
 pub mod live;
+pub mod modes;
 mod page;
 pub mod plan;
 pub mod prompt;

@@ -9,6 +9,7 @@
 
 mod cases_orchestrator;
 mod cases_terminal;
+mod cases_terminal_output;
 mod cli_documents;
 mod cli_reports;
 mod cli_sources;
@@ -16,5 +17,6 @@ mod examples;
 mod floor_plan;
 mod house;
 mod package;
+mod recordings;
 mod rust_source;
 mod session;

@@ -108,7 +108,7 @@ fn a_key_has_several_names() {
 fn what_is_no_key_is_refused_with_a_suggestion() {
     for (name, message) in [
         ("entr", "no key is called `entr`: did you mean `enter`?"),
-        ("ctrl-pagup", "no key is called `ctrl-pagup`: did you mean `ctrl-pageup`?"),
+        ("ctrl-pagup", "no key is called `ctrl-pagup`: did you mean `ctrl-pgup`?"),
         ("crtl-c", "no key is called `crtl-c`: did you mean `ctrl-c`?"),
         ("f13", "no key is called `f13`: did you mean `f1`?"),
         ("ctrl-enter", "no terminal can send `ctrl-enter`: only alt can be held with it"),

@@ -14,6 +14,7 @@ pub mod clean;
 pub mod decode;
 pub mod index;
 pub mod live;
+pub mod modes;
 mod page;
 pub mod plan;
 pub mod prompt;

@@ -2,7 +2,8 @@
 //! its own child closes every descriptor that the driver needs.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use portable_pty::{MasterPty, PtySize, native_pty_system};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl, fstat};
@@ -34,6 +35,61 @@ const SPECIAL_CODES: [SpecialCodeIndex; 17] = [
     SpecialCodeIndex::VLNEXT,
     SpecialCodeIndex::VEOL2,
 ];
+
+/// How long input that is on its way to a terminal's queue is waited for at a boundary.
+const LATE_LOOK: Duration = Duration::from_micros(200);
+/// And how often.
+const LATE_LOOKS_MAX: usize = 10;
+
+/// How a terminal takes input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::session) struct Typing {
+    /// Programs get whole lines.
+    pub in_line_mode: bool,
+    /// What is typed is shown.
+    pub echoes: bool,
+    /// What is taken for an interrupt; `None` while the program gets every key itself.
+    pub interrupt: Option<u8>,
+    /// What ends a line.
+    ends: [Option<u8>; 5],
+    /// What throws the unfinished line away.
+    drops: [Option<u8>; 4],
+    /// Takes its meaning from the character after it.
+    literal: Option<u8>,
+}
+
+impl Typing {
+    /// True for a byte that ends a line.
+    pub(in crate::session) fn ends_line(&self, byte: u8) -> bool {
+        self.ends.contains(&Some(byte))
+    }
+
+    /// The length of the unfinished line after `bytes`, when it was `open` before; or, as an error,
+    /// where in `bytes` the first line begins that is longer than `longest`.
+    pub(in crate::session) fn lines(
+        &self,
+        bytes: &[u8],
+        open: usize,
+        longest: usize,
+    ) -> Result<usize, usize> {
+        let (mut open, mut begin, mut literal) = (open, 0, false);
+        for (at, &byte) in bytes.iter().enumerate() {
+            let plain = std::mem::replace(&mut literal, false);
+            let is_one_of = |codes: &[Option<u8>]| !plain && codes.contains(&Some(byte));
+            if is_one_of(&self.ends) || is_one_of(&self.drops) {
+                open = 0;
+                begin = at + 1;
+                continue;
+            }
+            literal = !plain && self.literal == Some(byte);
+            open += 1;
+            if open > longest {
+                return Err(begin);
+            }
+        }
+        Ok(open)
+    }
+}
 
 /// One terminal: both ends, and the modes in which it was opened.
 pub(in crate::session) struct Terminal {
@@ -92,6 +148,55 @@ impl Terminal {
         })
     }
 
+    /// How it takes input at the moment; `None` when it is gone.
+    pub(in crate::session) fn typing(&self) -> Option<Typing> {
+        let modes = tcgetattr(&self.slave).ok()?;
+        let code = |index| Some(modes.special_codes[index]).filter(|&code| code != 0);
+        let in_line_mode = modes.local_modes.contains(LocalModes::ICANON);
+        let has_signals = modes.local_modes.contains(LocalModes::ISIG);
+        let signal = |index| code(index).filter(|_| has_signals);
+        let newline = (!modes.input_modes.contains(InputModes::INLCR)).then_some(b'\n');
+        let returns = modes.input_modes.contains(InputModes::ICRNL)
+            && !modes.input_modes.contains(InputModes::IGNCR);
+        Some(Typing {
+            in_line_mode,
+            echoes: modes.local_modes.contains(LocalModes::ECHO),
+            interrupt: signal(SpecialCodeIndex::VINTR),
+            ends: [
+                newline,
+                returns.then_some(b'\r'),
+                code(SpecialCodeIndex::VEOF),
+                code(SpecialCodeIndex::VEOL),
+                code(SpecialCodeIndex::VEOL2),
+            ],
+            drops: [
+                code(SpecialCodeIndex::VKILL),
+                signal(SpecialCodeIndex::VINTR),
+                signal(SpecialCodeIndex::VQUIT),
+                signal(SpecialCodeIndex::VSUSP),
+            ],
+            literal: code(SpecialCodeIndex::VLNEXT)
+                .filter(|_| modes.local_modes.contains(LocalModes::IEXTEN)),
+        })
+    }
+
+    /// Interrupts the foreground group the way Ctrl-C does: the kernel sends the signal, so that it
+    /// reaches other users' programs, too. False where the kernel does not know how.
+    pub(in crate::session) fn interrupt(&self) -> bool {
+        #[expect(unsafe_code, reason = "ioctl(TIOCSIG)")]
+        // SAFETY: the request takes a signal's number by value, and the descriptor is our own.
+        let result = unsafe { libc::ioctl(self.master.as_raw_fd(), libc::TIOCSIG, libc::SIGINT) };
+        result == 0
+    }
+
+    /// Throws away what nobody has read, as Ctrl-C does, and leaves the modes as they are. Says how
+    /// much it was, an unfinished line left out.
+    pub(in crate::session) fn flush_input(&self) -> u64 {
+        let unread = self.unread();
+        let _ = tcflush(&self.slave, QueueSelector::IFlush);
+        unread
+    }
+
     /// Bytes that a reader would get at once.
     pub(in crate::session) fn unread(&self) -> u64 {
         rustix::io::ioctl_fionread(&self.slave).unwrap_or(0)
@@ -112,8 +217,20 @@ impl Terminal {
             modes.local_modes -= LocalModes::ICANON;
             let _ = tcsetattr(&self.slave, OptionalActions::Now, &modes);
         }
-        let unread = self.unread();
-        let _ = tcflush(&self.slave, QueueSelector::IFlush);
+        let mut unread = self.flush_input();
+        if unread > 0 {
+            // The kernel brings what was written a little later; twice nothing is the end of it.
+            let mut nothing = 0;
+            for _ in 0..LATE_LOOKS_MAX {
+                std::thread::sleep(LATE_LOOK);
+                let late = self.flush_input();
+                unread += late;
+                nothing = if late == 0 { nothing + 1 } else { 0 };
+                if nothing == 2 {
+                    break;
+                }
+            }
+        }
         let _ = tcsetattr(&self.slave, OptionalActions::Now, &self.sane);
         unread
     }

@@ -150,7 +150,7 @@ impl Queue {
             receipts.push((request, piece.receipt(refused)));
         } else if let Some(refused) = refused {
             self.dropped += piece.rest() as u64;
-            if refused != Refused::Ended {
+            if !matches!(refused, Refused::Ended | Refused::Interrupted) {
                 self.unsent.get_or_insert(refused);
             }
         }
@@ -289,8 +289,7 @@ impl Session {
         };
         if let Some(refused) = self.refuses_input(command, bytes.len()) {
             self.tell_input(request, Written { written: 0, refused: Some(refused) });
-        } else if matches!(input, Input::Keys { .. }) && self.is_interrupt_for_shell(&bytes) {
-            self.interrupt_soon(now_ms);
+        } else if matches!(input, Input::Keys { .. }) && self.typed_signal(&bytes, now_ms) {
             self.tell_input(request, Written { written: bytes.len() as u64, refused: None });
         } else {
             let piece = Piece::new(Some(request), bytes, secret, self.looks.at_stderr(), now_ms);
@@ -321,12 +320,26 @@ impl Session {
         is_full.then_some(Refused::QueueFull { waited_ms: 0 })
     }
 
-    /// An interrupt that is typed while the shell itself is in the foreground could hit it while it
-    /// parses, and it would go.
-    fn is_interrupt_for_shell(&self, bytes: &[u8]) -> bool {
-        let interrupt = self.main.typing().and_then(|typing| typing.interrupt);
-        matches!(bytes, [byte] if Some(*byte) == interrupt)
-            && self.main.foreground() == Some(self.shell.pid)
+    /// A key that the terminal makes a signal of, at once: it does not queue behind what was typed
+    /// before, which it throws away. False when it is none.
+    fn typed_signal(&mut self, bytes: &[u8], now_ms: u64) -> bool {
+        let (&[byte], Some(typing)) = (bytes, self.main.typing()) else { return false };
+        if !typing.signals(byte) {
+            return false;
+        }
+        self.flush_input(&Refused::Interrupted);
+        let for_shell = self.main.foreground() == Some(self.shell.pid);
+        if for_shell && typing.interrupt == Some(byte) {
+            // It could hit the shell while it parses, and it would go.
+            self.interrupt_soon(now_ms);
+            return true;
+        }
+        let sent = matches!(rustix::io::write(&self.main.master, bytes), Ok(1));
+        if sent {
+            self.feed(Event::InputSent, now_ms);
+            self.looks.soon(now_ms);
+        }
+        sent
     }
 
     /// An answer of the command's own, by a rule or given with it.
@@ -372,11 +385,11 @@ impl Session {
     }
 
     /// An interrupt takes with it what was typed before.
-    pub(super) fn flush_input(&mut self) {
+    pub(super) fn flush_input(&mut self, why: &Refused) {
         for (index, terminal) in [&self.main, &self.stderr].into_iter().enumerate() {
             self.input.dropped += terminal.flush_input() + self.input.fills[index].open as u64;
         }
-        let receipts = self.input.drop_waiting(&Refused::Ended);
+        let receipts = self.input.drop_waiting(why);
         self.tell_inputs(receipts);
     }
 

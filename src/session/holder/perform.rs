@@ -4,12 +4,14 @@ use rustix::process::Signal;
 
 use crate::command::event::{Effect, Event};
 use crate::command::lines::last_line;
+use crate::domain::key::Refused;
 use crate::domain::plan::Ready;
 use crate::session::wire::FactBody;
 
 use super::super::driver;
 use super::super::os::process;
 use super::checker::Checker;
+use super::input::Modes;
 use super::probe::View;
 use super::proc::{self, Process};
 use super::session::{Session, Started};
@@ -90,7 +92,7 @@ impl Session {
             }
             Effect::Interrupt => {
                 self.tree.note_ended(&self.tree.born());
-                self.flush_input();
+                self.flush_input(&Refused::Ended);
                 self.interrupt_soon(now_ms);
             }
             Effect::Terminate => self.end_tree(Signal::TERM, now_ms),
@@ -160,6 +162,7 @@ impl Session {
         let Some(active) = &mut self.active else { return };
         let spec = active.command.spec();
         // A job of an earlier command may have changed them since the boundary.
+        self.modes = Modes::default();
         self.main.restore_modes();
         self.stderr.restore_modes();
         // Before the shell has the text: from then on its processes are the command's.

@@ -59,6 +59,11 @@ pub(in crate::session) struct Typing {
 }
 
 impl Typing {
+    /// True for a byte by which the terminal itself sends a signal.
+    pub(in crate::session) fn signals(&self, byte: u8) -> bool {
+        self.drops[1..].contains(&Some(byte))
+    }
+
     /// True for a byte that ends a line.
     pub(in crate::session) fn ends_line(&self, byte: u8) -> bool {
         self.ends.contains(&Some(byte))
@@ -259,4 +264,52 @@ impl AsFd for Terminal {
 
 fn pty_size(size: Size) -> PtySize {
     PtySize { rows: size.rows, cols: size.cols, pixel_width: 0, pixel_height: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_counted_as_the_kernel_does() {
+        let terminal = Terminal::open(Size::default()).unwrap();
+        let typing = terminal.typing().unwrap();
+        assert!(typing.in_line_mode && typing.echoes && typing.interrupt == Some(3));
+        // Bytes, the unfinished line before them, and after them; or where the long line begins.
+        for (bytes, open, expected) in [
+            (&b""[..], 3, Ok(3)),
+            (b"ab", 1, Ok(3)),
+            (b"ab\ncd", 1, Ok(2)),
+            (b"ab\rc", 0, Ok(1)),
+            (b"ab\x04c", 0, Ok(1)),
+            // Ctrl-U and Ctrl-C throw the line away.
+            (b"12345678\x15ab", 0, Ok(2)),
+            (b"12345678\x03", 0, Ok(0)),
+            // After Ctrl-V they are as good as any other.
+            (b"ab\x16\nc", 0, Ok(5)),
+            (b"ab\x16\x16\nc", 0, Ok(1)),
+            (b"12345678\n12345678", 0, Ok(8)),
+            (b"12345678\n123456789", 0, Err(9)),
+            (b"1234\n", 5, Err(0)),
+        ] {
+            assert_eq!(typing.lines(bytes, open, 8), expected, "{bytes:?} {open}");
+        }
+    }
+
+    #[test]
+    fn modes_say_how_input_is_taken() {
+        let terminal = Terminal::open(Size::default()).unwrap();
+        let mut modes = tcgetattr(&terminal.slave).unwrap();
+        modes.make_raw();
+        tcsetattr(&terminal.slave, OptionalActions::Now, &modes).unwrap();
+        let raw = terminal.typing().unwrap();
+        assert!(!raw.in_line_mode && !raw.echoes && raw.interrupt.is_none());
+        terminal.restore_modes();
+        assert!(terminal.typing().unwrap().in_line_mode);
+    }
+
+    #[test]
+    fn the_kernel_can_interrupt_a_foreground_group() {
+        assert!(Terminal::open(Size::default()).unwrap().interrupt());
+    }
 }

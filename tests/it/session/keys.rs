@@ -37,8 +37,18 @@ async fn asked(session: &mut Session) -> String {
 
 /// Sends the input and waits for its receipt.
 async fn send(session: &mut Session, command: Option<&CommandId>, input: Input) -> Written {
-    let request = 100 + session.facts.len() as u64;
+    let request = ask(session, command, input);
+    receipt_of(session, request).await
+}
+
+fn ask(session: &mut Session, command: Option<&CommandId>, input: Input) -> u64 {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    let request = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     session.link.send(&Ask::Input { request, command: command.cloned(), input }).unwrap();
+    request
+}
+
+async fn receipt_of(session: &mut Session, request: u64) -> Written {
     let receipt = |fact: &FactBody| match fact {
         FactBody::Input { request: told, written } if *told == request => Some(written.clone()),
         _ => None,
@@ -392,7 +402,9 @@ fn t47_modes_that_a_program_left_behind_are_gone() {
             "{ended:?}"
         );
         // A job of an earlier command spoils nothing either.
-        let job = session.run("(sleep 0.2; stty raw -echo; touch spoilt) <$(tty) & true").await;
+        let job = session
+            .run("(trap '' TTOU; sleep 0.2; stty raw -echo; touch spoilt) <$(tty) & true")
+            .await;
         assert_eq!(job.end.exit_code, Some(0));
         let spoilt = session.folder.path().join("work/spoilt");
         eventually("the job has spoilt the terminal", || spoilt.exists()).await;
@@ -454,6 +466,27 @@ fn t60_ctrl_c_as_a_key_is_the_terminals_to_take() {
         // Whoever reads it as a key gets it.
         let ended = typed(&mut session, &raw_reader("", 1), "ready", &[keys(&["ctrl-c"])]).await;
         assert!(ended.stdout.contains("<03>"), "{ended:?}");
+        assert_eq!(session.close().await, 0);
+    });
+}
+
+#[test]
+fn ctrl_c_goes_before_what_was_typed() {
+    with(async {
+        let mut session = open().await;
+        let id = session.begin(command("", "echo up; sleep 999")).await;
+        session.printed("up\r\n").await;
+        let many = ask(&mut session, Some(&id), text(&"typed\n".repeat(10_000)));
+        let key = ask(&mut session, Some(&id), keys(&["ctrl-c"]));
+        let dropped = receipt_of(&mut session, many).await;
+        assert_eq!(dropped.refused, Some(Refused::Interrupted), "{dropped:?}");
+        assert_eq!(receipt_of(&mut session, key).await, whole(1));
+        let ended = session.end_of(&id).await;
+        assert_eq!(ended.end.exit_code, Some(130), "{ended:?}");
+        assert!(ended.end.duration_ms < 2_000, "{ended:?}");
+        let mut next = command("", "read x; echo \"<$x>\"");
+        next.inputs = vec!["usable\n".to_owned()];
+        assert!(session.run_as(next).await.stdout.ends_with("<usable>\n"));
         assert_eq!(session.close().await, 0);
     });
 }

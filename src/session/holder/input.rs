@@ -342,13 +342,12 @@ impl Session {
         sent
     }
 
-    /// An answer of the command's own, by a rule or given with it.
-    pub(super) fn send_answer(&mut self, text: &str, now_ms: u64) {
-        let bytes = text.as_bytes();
+    /// Input that gets no receipt: an answer by a rule, or given with the command.
+    pub(super) fn send(&mut self, bytes: &[u8], at_stderr: bool, now_ms: u64) {
         let room = WAITING_BYTES_MAX.saturating_sub(self.input.waiting);
         let kept = &bytes[..bytes.len().min(room)];
         self.input.dropped += (bytes.len() - kept.len()) as u64;
-        let piece = Piece::new(None, kept.to_vec(), false, self.looks.at_stderr(), now_ms);
+        let piece = Piece::new(None, kept.to_vec(), false, at_stderr, now_ms);
         self.input.push(piece, now_ms);
     }
 

@@ -53,7 +53,10 @@ async fn receipt_of(session: &mut Session, request: u64) -> Written {
         FactBody::Input { request: told, written } if *told == request => Some(written.clone()),
         _ => None,
     };
-    session.until(receipt).await
+    match session.facts.iter().find_map(receipt) {
+        Some(told) => told,
+        None => session.until(receipt).await,
+    }
 }
 
 fn whole(written: u64) -> Written {
@@ -222,6 +225,60 @@ os.system(\"stty sane\")
 print(\"\\n\",len(got),got.count(b\"x\"))'";
         let ended = typed(&mut session, raw, "ready", &[text(&"x".repeat(100_000))]).await;
         assert!(ended.stdout.contains("100000 100000"), "{:?}", ended.end);
+        assert_eq!(session.close().await, 0);
+    });
+}
+
+#[test]
+fn input_of_any_size_arrives_in_order() {
+    with(async {
+        let mut session = open().await;
+        let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+        let mut random = move |below: u64| {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            seed % below
+        };
+        // A reader in line mode, one in raw mode, and one that takes its time.
+        for (script, ready) in [
+            ("cat > got", ""),
+            ("stty raw -echo; echo up; head -c SIZE > got", "up"),
+            ("echo up; while IFS= read -r line; do echo \"$line\" >&9; done 9> got", "up"),
+        ] {
+            let mut all = String::new();
+            let mut parts = Vec::new();
+            for _ in 0..40 {
+                let lines = random(12);
+                let mut part = String::new();
+                for line in 0..lines {
+                    let length = if line == 0 { random(4_000) } else { random(200) };
+                    let letter = char::from(b'a' + u8::try_from(random(26)).unwrap());
+                    part.extend(std::iter::repeat_n(letter, usize::try_from(length).unwrap()));
+                    part.push('\n');
+                }
+                all.push_str(&part);
+                parts.push(part);
+            }
+            let script = script.replace("SIZE", &all.len().to_string());
+            let id = session.begin(command("", &script)).await;
+            session.printed(ready).await;
+            let mut requests = Vec::new();
+            for part in &parts {
+                let input = if random(2) == 0 { text(part) } else { paste(part) };
+                requests.push((ask(&mut session, Some(&id), input), part.len() as u64));
+            }
+            for (request, length) in requests {
+                assert_eq!(receipt_of(&mut session, request).await, whole(length), "{script}");
+            }
+            if !script.contains("raw") {
+                assert_eq!(send(&mut session, Some(&id), keys(&["ctrl-d"])).await, whole(1));
+            }
+            let ended = session.end_of(&id).await;
+            assert_eq!(ended.end.notes, [], "{script}");
+            let got = std::fs::read_to_string(session.folder.path().join("work/got")).unwrap();
+            assert!(got == all, "{script}: {} of {} bytes", got.len(), all.len());
+        }
         assert_eq!(session.close().await, 0);
     });
 }

@@ -7,6 +7,7 @@ pub mod frame;
 pub mod ids;
 pub mod manifest;
 pub mod outcome;
+pub mod permission;
 pub mod plan;
 pub mod raw_path;
 pub mod result;

@@ -8,6 +8,7 @@
 )]
 
 mod cases_orchestrator;
+mod cases_policy;
 mod cases_terminal;
 mod cli_documents;
 mod cli_reports;

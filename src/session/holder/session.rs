@@ -16,6 +16,7 @@ use super::super::os::pty::Terminal;
 use super::capture::Capture;
 use super::checker::{Checker, Verdict};
 use super::closing::Closing;
+use super::judge::Judging;
 use super::newline::Newline;
 use super::perform::{Input, Looks};
 use super::ports::PortWatch;
@@ -41,6 +42,7 @@ pub(super) struct Session {
     pub tree: Tree,
     pub queue: VecDeque<Command>,
     pub active: Option<Active>,
+    pub judging: Judging,
     pub checker: Option<Checker>,
     pub input: Input,
     pub looks: Looks,
@@ -98,6 +100,7 @@ impl Session {
             tree,
             queue: VecDeque::new(),
             active: None,
+            judging: Judging::default(),
             checker: None,
             input: Input::default(),
             looks: Looks::default(),
@@ -151,6 +154,16 @@ impl Session {
     /// Gives the next command its turn, if the shell is idle.
     pub(super) fn start_next(&mut self, now_ms: u64) {
         while self.active.is_none() && self.shell.is_ready(now_ms) && self.closing.is_none() {
+            if self.queue.is_empty() {
+                return;
+            }
+            if !self.may_start(now_ms) {
+                // One that was refused has left the queue: the next is asked about at once.
+                if self.judging.child.is_some() {
+                    return;
+                }
+                continue;
+            }
             let Some(command) = self.queue.pop_front() else { return };
             self.active = Some(Active { command, number: 0, started: None });
             self.feed(Event::Turn, now_ms);
@@ -327,6 +340,7 @@ impl Session {
             self.tree_due_ms,
             self.looks.due(),
             self.ports.due(),
+            self.judging.child.as_ref().map(|child| child.due_ms),
             self.checker.as_ref().map(|checker| checker.due_ms),
             self.closing.as_ref().and_then(Closing::due),
             self.tell_at_ms,

@@ -173,10 +173,9 @@ impl Walk {
                 }
             }
             CompoundCommand::ArithmeticForClause(clause) => {
-                for part in [&clause.initializer, &clause.condition, &clause.updater] {
-                    if let Some(part) = part {
-                        self.plain(&part.value);
-                    }
+                let parts = [&clause.initializer, &clause.condition, &clause.updater];
+                for part in parts.into_iter().flatten() {
+                    self.plain(&part.value);
                 }
                 self.list(&clause.body.list);
             }

@@ -92,7 +92,7 @@ pub(super) fn inner(invocation: &Invocation) -> Vec<Inner> {
     }
     match name {
         "find" | "fd" | "fdfind" => return found(name, arguments),
-        "env" if arguments.iter().any(|word| splits(word)) => {
+        "env" if arguments.iter().any(splits) => {
             return vec![Inner::Hidden("`env -S` splits a text into words".to_owned())];
         }
         "flock" | "script" => {
@@ -104,7 +104,7 @@ pub(super) fn inner(invocation: &Invocation) -> Vec<Inner> {
         }
         "trap" => return first_operand(arguments),
         "alias" => return aliases(arguments),
-        "command" if arguments.iter().any(|word| asks_where(word)) => return Vec::new(),
+        "command" if arguments.iter().any(asks_where) => return Vec::new(),
         "source" | "." => return sourced(arguments),
         "bind" if option_value(arguments, 'x').is_some() => {
             return vec![Inner::Hidden("`bind -x` runs a script at a key".to_owned())];

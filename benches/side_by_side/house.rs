@@ -155,6 +155,7 @@ impl Client {
             inputs: Vec::new(),
             stop_on: Vec::new(),
             merge: false,
+            policy: Default::default(),
             session: session.map(str::to_owned),
         };
         match self.ask(Call::Exec { exec: Box::new(exec) }) {

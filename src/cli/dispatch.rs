@@ -34,6 +34,7 @@ impl Verb {
             Self::Plan(plan) => plan.json,
             Self::Exec(exec) => exec.json,
             Self::Report(report) => report.json,
+            Self::Policy(policy) => policy.json(),
             Self::ExplainEnv(explain) => explain.json,
             Self::Status(status) => status.json,
         }
@@ -46,6 +47,7 @@ impl Verb {
             Self::Plan(plan) => plan.run(),
             Self::Exec(exec) => exec.run(),
             Self::Report(report) => report.run(),
+            Self::Policy(policy) => policy.run(),
             Self::ExplainEnv(explain) => explain.run(),
             Self::Status(status) => status.run(),
             Self::Serve(serve) => serve.run(),

@@ -9,6 +9,7 @@ use crate::domain::board::BoardView;
 use crate::domain::event::{ClientEnv, RunOptions};
 use crate::domain::ids::{AgentName, RunId, SessionId, TaskId, WorkspaceId};
 use crate::domain::outcome::{RunOutcome, TaskReason, TaskState};
+use crate::domain::permission::Permissions;
 use crate::domain::plan::{Class, Plan};
 use crate::domain::raw_path;
 use crate::domain::result::{Awaiting, CommandResult};
@@ -118,6 +119,8 @@ pub struct Exec {
     pub stop_on: Vec<String>,
     /// One terminal for both streams.
     pub merge: bool,
+    /// What may be run in a session that has to be made.
+    pub policy: Permissions,
     /// Keep the session afterwards and reuse it next time under this name.
     pub session: Option<String>,
 }

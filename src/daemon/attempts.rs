@@ -113,7 +113,9 @@ impl Desk {
             label: run.label(task),
             service: spec.service.is_some(),
         };
-        let session = self.session_spec(live.session.clone(), &cwd, env);
+        let mut session = self.session_spec(live.session.clone(), &cwd, env);
+        let layers = [&plan.policy, &plan.agents[live.agent].policy, &spec.policy];
+        session.policy = layers.into_iter().filter(|layer| !layer.is_empty()).cloned().collect();
         self.register(&session, owner, now);
         self.act(Action::Open { spec: Box::new(session), then: Vec::new() });
     }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::ids::{AgentName, Tag, TaskId, WorkspaceId};
+use super::permission::Permissions;
 use super::raw_path;
 
 /// What a run works from.
@@ -23,6 +24,9 @@ pub struct Plan {
     pub default_env: BTreeMap<String, String>,
     /// `[defaults] env_pass` of `agents.toml`.
     pub default_env_pass: Vec<String>,
+    /// `[policy]` of `agents.toml`.
+    #[serde(default, skip_serializing_if = "Permissions::is_empty")]
+    pub policy: Permissions,
     /// The tasks, in the manifest's order.
     pub tasks: Vec<TaskSpec>,
 }
@@ -42,6 +46,9 @@ pub struct Agent {
     pub env: BTreeMap<String, String>,
     /// Names taken from the client's environment.
     pub env_pass: Vec<String>,
+    /// What it may run.
+    #[serde(default, skip_serializing_if = "Permissions::is_empty")]
+    pub policy: Permissions,
 }
 
 /// How an agent's program is started and read.
@@ -89,6 +96,9 @@ pub struct TaskSpec {
     pub verify: Option<String>,
     /// Globs of files to list in the report, relative to the root.
     pub artifacts: Vec<String>,
+    /// What it may run.
+    #[serde(default, skip_serializing_if = "Permissions::is_empty")]
+    pub policy: Permissions,
 }
 
 impl TaskSpec {
@@ -112,6 +122,7 @@ impl TaskSpec {
             service: None,
             verify: None,
             artifacts: Vec::new(),
+            policy: Permissions::default(),
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::cli::inbox::{Event, Inbox};
 use crate::cli::{exit, output, quote, sources, starter};
 use crate::control::{Answer, Call, Exec as Wanted, Response};
 use crate::domain::outcome::CommandState;
+use crate::domain::permission::Permissions;
 use crate::domain::plan::Class;
 use crate::domain::result::{CommandResult, Note, SCHEMA_VERSION};
 use crate::domain::time::parse_duration_ms;
@@ -99,8 +100,9 @@ impl Exec {
     /// # Errors
     /// When it cannot be run at all.
     pub(in crate::cli) fn run(self) -> Result<u8, Failure> {
-        let wanted = self.wanted()?;
+        let mut wanted = self.wanted()?;
         let place = coordinator::for_command(&wanted.cwd)?;
+        wanted.policy = sources::load_agents(None, &place.root)?.policy;
         let result = ask(&place, &wanted)?;
         if self.json {
             output::print_json(&document(&result))?;
@@ -133,6 +135,7 @@ impl Exec {
             inputs: self.input.clone(),
             stop_on: self.stop_on.clone(),
             merge: self.merge,
+            policy: Permissions::default(),
             session: self.session.clone(),
         })
     }
@@ -315,6 +318,7 @@ mod tests {
             inputs: Vec::new(),
             stop_on: Vec::new(),
             merge: false,
+            policy: Permissions::default(),
             session: None,
         }
     }

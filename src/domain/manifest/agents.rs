@@ -7,11 +7,13 @@ use toml::de::DeTable;
 
 use super::findings::Findings;
 use super::keys::{AGENT, AGENT_DEFAULTS, AGENTS};
+use super::permissions::permissions;
 use super::read::{entries, env, env_pass, list, name, number, table, tags};
 use super::shape::Shape;
 use super::syntax::{Item, parse};
 use super::words::shown;
 use crate::domain::ids::{AgentName, Tag};
+use crate::domain::permission::Permissions;
 use crate::domain::plan::{AdapterKind, Agent};
 
 /// Who can work, and what their sessions have in common.
@@ -23,6 +25,8 @@ pub struct Agents {
     pub default_env: BTreeMap<String, String>,
     /// `[defaults] env_pass`.
     pub default_env_pass: Vec<String>,
+    /// `[policy]`.
+    pub policy: Permissions,
 }
 
 impl Agents {
@@ -36,8 +40,14 @@ impl Agents {
             capacity: capacity.max(1),
             env: BTreeMap::new(),
             env_pass: Vec::new(),
+            policy: Permissions::default(),
         };
-        Self { agents: vec![local], default_env: BTreeMap::new(), default_env_pass: Vec::new() }
+        Self {
+            agents: vec![local],
+            default_env: BTreeMap::new(),
+            default_env_pass: Vec::new(),
+            policy: Permissions::default(),
+        }
     }
 
     /// Reads the file's text. A file that names no agent leaves the built-in one.
@@ -51,6 +61,7 @@ impl Agents {
         for (key, item) in entries(&tree, AGENTS, findings) {
             match key {
                 "defaults" => answer.read_defaults(item, passed, findings),
+                "policy" => answer.policy = permissions(key, item, findings).unwrap_or_default(),
                 _ => answer.read_agents(item, passed, findings),
             }
         }
@@ -117,6 +128,7 @@ fn agent(
         capacity: 1,
         env: BTreeMap::new(),
         env_pass: Vec::new(),
+        policy: Permissions::default(),
     };
     let mut span = header.clone();
     for (key, item) in entries(table, AGENT, findings) {
@@ -138,6 +150,7 @@ fn agent(
             }
             "env" => agent.env = env(key, item, findings),
             "env_pass" => agent.env_pass = env_pass(key, item, passed, findings),
+            "policy" => agent.policy = permissions(key, item, findings).unwrap_or_default(),
             _ => {}
         }
     }

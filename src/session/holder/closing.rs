@@ -68,6 +68,7 @@ impl Session {
         let leaves = self.shell.let_go();
         let step = if leaves { Step::Leaving } else { Step::Terminated };
         self.closing = Some(Closing { step, since_ms: now_ms, due_ms: Some(now_ms), over: false });
+        self.drop_judge();
         for command in std::mem::take(&mut self.queue) {
             self.tell_unstarted(command.spec(), Reason::SessionClosed);
         }

@@ -17,6 +17,7 @@ use super::capture::Capture;
 use super::checker::{Checker, Verdict};
 use super::closing::Closing;
 use super::input::{Modes, Queue};
+use super::judge::Judging;
 use super::newline::Newline;
 use super::perform::Looks;
 use super::ports::PortWatch;
@@ -42,6 +43,7 @@ pub(super) struct Session {
     pub tree: Tree,
     pub queue: VecDeque<Command>,
     pub active: Option<Active>,
+    pub judging: Judging,
     pub checker: Option<Checker>,
     pub input: Queue,
     pub modes: Modes,
@@ -100,6 +102,7 @@ impl Session {
             tree,
             queue: VecDeque::new(),
             active: None,
+            judging: Judging::default(),
             checker: None,
             input: Queue::default(),
             modes: Modes::default(),
@@ -156,6 +159,16 @@ impl Session {
     /// Gives the next command its turn, if the shell is idle.
     pub(super) fn start_next(&mut self, now_ms: u64) {
         while self.active.is_none() && self.shell.is_ready(now_ms) && self.closing.is_none() {
+            if self.queue.is_empty() {
+                return;
+            }
+            if !self.may_start(now_ms) {
+                // One that was refused has left the queue: the next is asked about at once.
+                if self.judging.child.is_some() {
+                    return;
+                }
+                continue;
+            }
             let Some(command) = self.queue.pop_front() else { return };
             self.active = Some(Active { command, number: 0, started: None });
             self.feed(Event::Turn, now_ms);
@@ -335,6 +348,7 @@ impl Session {
             self.looks.due(),
             self.input.due(),
             self.ports.due(),
+            self.judging.child.as_ref().map(|child| child.due_ms),
             self.checker.as_ref().map(|checker| checker.due_ms),
             self.closing.as_ref().and_then(Closing::due),
             self.tell_at_ms,

@@ -115,6 +115,7 @@ impl Holder {
             }
             session.take_reports(now_ms);
             session.take_verdict(now_ms);
+            session.take_judgement(now_ms);
         }
         if ready.deaths {
             self.bury(now_ms);
@@ -165,7 +166,8 @@ impl Holder {
             watched.push(PollFd::from_borrowed_fd(session.stderr.as_fd(), PollFlags::IN));
             let channels = [&session.shell.reports];
             let checker = session.checker.as_ref().map(|checker| &checker.said);
-            let others = channels.into_iter().flatten().chain(checker);
+            let judge = session.judging.child.as_ref().map(|child| &child.said);
+            let others = channels.into_iter().flatten().chain(checker).chain(judge);
             watched.extend(others.map(|channel| PollFd::new(channel, PollFlags::IN)));
         }
         match poll(&mut watched, timeout.as_ref()) {

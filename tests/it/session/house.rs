@@ -67,6 +67,7 @@ pub(super) fn spec(folder: &std::path::Path) -> SessionSpec {
         size: Size::default(),
         transcript: folder.join("transcript"),
         tmp: folder.join("tmp"),
+        policy: Vec::new(),
     }
 }
 

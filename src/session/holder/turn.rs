@@ -18,6 +18,8 @@ use super::session::Session;
 
 /// What is read of a terminal before anything else gets its turn.
 const TURN_BYTES: usize = 256 * 1024;
+/// What is read of the link at a time.
+const READ_BYTES: usize = 4 * 1024;
 /// How long a command's start waits for company. A quick command's end comes sooner than this, and
 /// both wake the coordinator once.
 const START_WAITS_MS: u64 = 2;
@@ -97,6 +99,7 @@ struct Ready {
     main: bool,
     stderr: bool,
     writable: bool,
+    reports: bool,
 }
 
 impl Holder {
@@ -117,7 +120,9 @@ impl Holder {
             if ready.writable {
                 session.write_input();
             }
-            session.take_reports(now_ms);
+            if ready.reports {
+                session.take_reports(now_ms);
+            }
             session.take_verdict(now_ms);
         }
         if ready.deaths {
@@ -164,6 +169,7 @@ impl Holder {
             watched.push(PollFd::new(&self.link, link));
         }
         let first_of_session = watched.len();
+        let mut at_reports = usize::MAX;
         if let Some(session) = &self.session {
             let mut main = PollFlags::IN;
             main.set(PollFlags::OUT, session.input.waits_for(false));
@@ -171,10 +177,13 @@ impl Holder {
             stderr.set(PollFlags::OUT, session.input.waits_for(true));
             watched.push(PollFd::from_borrowed_fd(session.main.as_fd(), main));
             watched.push(PollFd::from_borrowed_fd(session.stderr.as_fd(), stderr));
-            let channels = [&session.shell.reports];
-            let checker = session.checker.as_ref().map(|checker| &checker.said);
-            let others = channels.into_iter().flatten().chain(checker);
-            watched.extend(others.map(|channel| PollFd::new(channel, PollFlags::IN)));
+            if let Some(reports) = &session.shell.reports {
+                at_reports = watched.len();
+                watched.push(PollFd::new(reports, PollFlags::IN));
+            }
+            if let Some(checker) = &session.checker {
+                watched.push(PollFd::new(&checker.said, PollFlags::IN));
+            }
         }
         match poll(&mut watched, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -191,11 +200,12 @@ impl Holder {
             main: has(terminals[0], anything),
             stderr: has(terminals[1], anything),
             writable: terminals.iter().any(|&index| has(index, PollFlags::OUT)),
+            reports: has(at_reports, anything),
         })
     }
 
     fn take_asks(&mut self) {
-        let mut buffer = [0; 16 * 1024];
+        let mut buffer = [0; READ_BYTES];
         loop {
             match self.link.read(&mut buffer) {
                 Ok(0) => {

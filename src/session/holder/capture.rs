@@ -111,9 +111,8 @@ impl Output {
     /// The file, and where it ends.
     fn open(folder: &Path, name: &str) -> io::Result<(Self, u64)> {
         let path = folder.join(name);
-        let named = |error: io::Error| {
-            io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-        };
+        let named =
+            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         let found = match OpenOptions::new().append(true).open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && folder.is_dir() => None,
             found => Some(found.map_err(named)?),

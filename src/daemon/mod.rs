@@ -28,4 +28,5 @@ pub mod serve;
 mod sessions;
 mod story;
 mod views;
+mod warming;
 pub mod workspace;

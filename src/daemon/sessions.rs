@@ -61,6 +61,11 @@ pub(super) enum Owner {
         /// True when the task is a service.
         service: bool,
     },
+    /// Opened ahead for an attempt that has not begun; its own once it does.
+    Upcoming {
+        /// `RUN/ID`, for people.
+        label: String,
+    },
     /// One `exec`'s: closed after its only command, and answered for then.
     Call {
         /// Who asked; `None` once the client is gone.
@@ -143,6 +148,7 @@ impl Session {
         let command = self.commands.last().map(|record| record.text.clone());
         let (purpose, name, task, service) = match &self.owner {
             Owner::Attempt { label, service, .. } => ("task", None, Some(label.clone()), *service),
+            Owner::Upcoming { label } => ("task", None, Some(label.clone()), false),
             Owner::Call { .. } => ("exec", None, None, false),
             Owner::Name { name, .. } => ("exec", Some(name.clone()), None, false),
         };

@@ -24,7 +24,8 @@ pub struct SessionSpec {
     pub shell: Shell,
     /// Window size.
     pub size: Size,
-    /// An existing folder of its own; `out.raw` and `out.idx` are made in it.
+    /// An existing folder of its own; `out.raw` and `out.idx` are made in it, with their first
+    /// bytes.
     #[serde(with = "raw_path")]
     pub transcript: PathBuf,
     /// An existing private folder, the session's `TMPDIR`, removed when it has closed.

@@ -136,7 +136,9 @@ impl Session {
             closing.due_ms = None;
         }
         // Private to the session: what cannot be removed now nobody can use either.
-        drop(std::fs::remove_dir_all(&self.spec.tmp));
+        if std::fs::remove_dir(&self.spec.tmp).is_err() {
+            drop(std::fs::remove_dir_all(&self.spec.tmp));
+        }
         let survivors = left
             .iter()
             .map(|process| Child { pid: process.pid, command: process.command(), ended: false })

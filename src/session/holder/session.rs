@@ -27,6 +27,8 @@ use super::turn::Clock;
 
 /// Output is taken in pieces of this size: one write each.
 const CHUNK_BYTES: usize = 64 * 1024;
+/// The first piece: many a session never says more, and memory that nobody touches costs nothing.
+const FIRST_CHUNK_BYTES: usize = 4 * 1024;
 /// What is read at a boundary at most: a background job may never stop printing.
 const BOUNDARY_BYTES_MAX: usize = 1024 * 1024;
 /// The transcript's growth is told at most this often.
@@ -193,7 +195,9 @@ impl Session {
     /// Reads one terminal to its present end, or to `bytes_max`.
     pub(super) fn read_terminal(&mut self, stream: Stream, bytes_max: usize, now_ms: u64) {
         let mut buffer = std::mem::take(&mut self.buffer);
-        buffer.resize(CHUNK_BYTES, 0);
+        if buffer.is_empty() {
+            buffer.resize(FIRST_CHUNK_BYTES, 0);
+        }
         let mut total = 0;
         while total < bytes_max {
             let terminal = if stream == Stream::Main { &self.main } else { &self.stderr };
@@ -206,6 +210,7 @@ impl Session {
             if got < buffer.len() {
                 break;
             }
+            buffer.resize(CHUNK_BYTES, 0);
         }
         self.buffer = buffer;
     }
@@ -225,8 +230,9 @@ impl Session {
         }
     }
 
-    /// Takes what the shell reports.
+    /// Takes what the shell reports: there is something to read.
     pub(super) fn take_reports(&mut self, now_ms: u64) {
+        self.shell.read_reports();
         while let Some(report) = {
             let starting = self.shell.doing == Doing::Starting;
             self.shell.report(now_ms).map(|report| (starting, report))

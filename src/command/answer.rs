@@ -1,9 +1,10 @@
 //! Answers to questions: by rules, then by given inputs; and when an answer was none.
 
-use crate::domain::result::Evidence;
-
-use super::awaiting::{POLL_QUIET_MS, Wait};
+use super::awaiting::{HIDDEN, Wait};
 use super::state::Command;
+
+/// How long the wait that an answer went to may go on until it is clear that the answer was none.
+const ANSWER_MS: u64 = 500;
 
 /// An answer that a rule or a given input gave.
 #[derive(Debug)]
@@ -35,11 +36,11 @@ impl Command {
         else {
             return false;
         };
-        match wait.evidence {
-            // Whoever cannot be examined has the same token in every wait.
-            Evidence::QuietPrompt => answer.rest_of(last_line).is_some(),
-            Evidence::TtyRead | Evidence::TtyPoll => self.quiet_ms(now_ms) < POLL_QUIET_MS,
+        // Whoever cannot be examined has the same token in every wait.
+        if wait.token == HIDDEN {
+            return answer.rest_of(last_line).is_some();
         }
+        self.quiet_ms(now_ms) < ANSWER_MS
     }
 
     /// The rule that answers. No rule answers the same question again: where the line is still that

@@ -78,6 +78,7 @@ pub(super) fn reads(count: u64) -> Sight {
         secret: false,
         token: (7, count),
         replaced: false,
+        poll: None,
     })
 }
 

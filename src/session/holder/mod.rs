@@ -8,13 +8,16 @@
 //! A holder has one thread and one loop (`turn`): poll, take what has come, let the command's
 //! machine decide, perform. Nothing in the loop blocks.
 
+mod alternate;
 mod boundary;
 mod capture;
 mod checker;
 mod closing;
+mod looking;
 mod newline;
 mod outbox;
 mod perform;
+mod polled;
 mod ports;
 mod probe;
 pub(super) mod proc;

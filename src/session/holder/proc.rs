@@ -12,8 +12,13 @@ pub(in crate::session) struct Process {
     pub pid: i32,
     /// When it started, in ticks since boot: with the pid it names a process for good.
     pub start: u64,
+    pub parent: i32,
     /// Its process group.
     pub group: i32,
+    /// Its controlling terminal's device; 0 is none.
+    pub tty: u64,
+    /// That terminal's foreground group.
+    pub foreground: i32,
     /// `Z` is a corpse.
     pub state: u8,
     /// CPU time, its own and that of the children it has waited for.
@@ -23,6 +28,8 @@ pub(in crate::session) struct Process {
 
 /// The kernel's clock in `stat`: 100 ticks a second on every Linux that runs this.
 const TICK_MS: u64 = 10;
+/// Unix 98 pseudo-terminals, by 256 each.
+const PTY_SLAVE_MAJOR: u32 = 136;
 /// A command line in a result is for recognising a process.
 const COMMAND_CHARS_MAX: usize = 200;
 
@@ -43,7 +50,10 @@ fn parse_stat(pid: i32, stat: &[u8]) -> Option<Process> {
     Some(Process {
         pid,
         start: number(19)?,
+        parent: fields.get(1)?.parse().ok()?,
         group: fields.get(2)?.parse().ok()?,
+        tty: number(4).unwrap_or(0),
+        foreground: fields.get(5)?.parse().ok()?,
         state: *fields.first()?.as_bytes().first()?,
         cpu_ms: ticks * TICK_MS,
         name,
@@ -163,6 +173,9 @@ fn parent_of(pid: i32) -> Option<i32> {
 
 /// The threads of a process.
 pub(super) fn threads(pid: i32) -> Vec<i32> {
+    if is_single_threaded(pid) {
+        return vec![pid];
+    }
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
@@ -179,6 +192,8 @@ pub(super) fn blocked_in(pid: i32, thread: i32) -> Result<Option<Blocked>, ()> {
     match fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall")) {
         Ok(line) => Ok(parse_syscall(&line)),
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Err(()),
+        // A kernel that shows nobody's calls.
+        Err(_) if !fs::exists("/proc/self/syscall").unwrap_or(true) => Err(()),
         Err(_) => Ok(None),
     }
 }
@@ -209,6 +224,55 @@ pub(super) fn device_of(pid: i32, descriptor: u64) -> Option<u64> {
     Some(fs::metadata(format!("/proc/{pid}/fd/{descriptor}")).ok()?.st_rdev())
 }
 
+/// What a process's descriptor leads to, as the kernel names it.
+pub(super) fn link_of(pid: i32, descriptor: u64) -> Option<String> {
+    let link = fs::read_link(format!("/proc/{pid}/fd/{descriptor}")).ok()?;
+    Some(link.to_string_lossy().into_owned())
+}
+
+/// True for a descriptor over which another process or machine may say something: a socket, or a
+/// pipe that does not only lead back to the same process.
+pub(super) fn leads_elsewhere(pid: i32, descriptor: u64) -> bool {
+    let Some(link) = link_of(pid, descriptor) else { return false };
+    if link.starts_with("socket:") {
+        return true;
+    }
+    link.starts_with("pipe:") && !has_other_end(pid, descriptor, &link)
+}
+
+/// Programs wake themselves over a pipe of which they hold both ends.
+fn has_other_end(pid: i32, descriptor: u64, link: &str) -> bool {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u64>().ok()).any(|other| {
+        other != descriptor && link_of(pid, other).is_some_and(|other| other == link)
+    })
+}
+
+/// The slave of a pseudo-terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slave {
+    /// As in `/dev/pts/4`.
+    pub number: u32,
+    pub device: u64,
+}
+
+/// The slave behind a descriptor that is the master of a pseudo-terminal.
+pub(super) fn slave_of(pid: i32, descriptor: u64) -> Option<Slave> {
+    let info = fs::read_to_string(format!("/proc/{pid}/fdinfo/{descriptor}")).ok()?;
+    let index = info.lines().find_map(|line| line.strip_prefix("tty-index:"))?;
+    let number: u32 = index.trim().parse().ok()?;
+    let device = rustix::fs::makedev(PTY_SLAVE_MAJOR + number / 256, number % 256);
+    Some(Slave { number, device })
+}
+
+/// True when a thread runs, or waits for a disk.
+pub(super) fn thread_works(pid: i32, thread: i32) -> bool {
+    fs::read(format!("/proc/{pid}/task/{thread}/stat"))
+        .ok()
+        .and_then(|stat| parse_stat(thread, &stat))
+        .is_some_and(|thread| b"RD".contains(&thread.state))
+}
+
 /// The file that a process runs.
 pub(super) fn program_of(pid: i32) -> Option<(u64, u64)> {
     file_of(Path::new(&format!("/proc/{pid}/exe")))
@@ -229,6 +293,7 @@ mod tests {
         let stat = b"12 (a) b) S 1 34 34 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4711 100 200";
         let process = parse_stat(12, stat).unwrap();
         assert_eq!((process.group, process.state, process.start), (34, b'S', 4711));
+        assert_eq!((process.parent, process.tty, process.foreground), (1, 0, -1));
         assert_eq!((process.cpu_ms, process.name.as_str()), (260, "a) b"));
     }
 

@@ -16,8 +16,9 @@ use super::super::os::pty::Terminal;
 use super::capture::Capture;
 use super::checker::{Checker, Verdict};
 use super::closing::Closing;
+use super::looking::Looks;
 use super::newline::Newline;
-use super::perform::{Input, Looks};
+use super::perform::Input;
 use super::ports::PortWatch;
 use super::shell::{Doing, Shell};
 use super::tree::Tree;
@@ -201,7 +202,7 @@ impl Session {
             self.tell_at_ms = Some(now_ms + TELL_EVERY_MS);
         }
         if number != 0 {
-            self.looks.soon(now_ms);
+            self.looks.output(bytes, now_ms);
             self.feed(Event::Output { bytes, stderr: stream == Stream::Stderr }, now_ms);
         }
     }

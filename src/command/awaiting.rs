@@ -53,8 +53,6 @@ pub struct Poll {
     pub company: bool,
     /// The terminal is out of line mode: single keys are taken.
     pub keys: bool,
-    /// The alternate screen is shown.
-    pub full_screen: bool,
     /// CPU time of its process so far.
     pub cpu_ms: u64,
 }
@@ -67,16 +65,21 @@ pub const HIDDEN: (i32, u64) = (0, 0);
 pub const ALONE_QUIET_MS: u64 = 40;
 /// A terminal without echo.
 pub const SECRET_QUIET_MS: u64 = 100;
-/// A full-screen program whose poll has a limit of its own.
-pub const SCREEN_QUIET_MS: u64 = 500;
+/// A poll with a limit of its own that takes single keys.
+pub const PAUSE_QUIET_MS: u64 = 250;
+/// A poll that takes single keys behind a prompt, and may as well wait for something else.
+pub const KEYS_PROMPT_QUIET_MS: u64 = 500;
 /// A poll that may as well wait for something else, and one that comes back to itself.
 pub const COMPANY_QUIET_MS: u64 = 2_000;
 /// The founding text's rule, where the process cannot be examined.
 pub const PROMPT_QUIET_MS: u64 = 2_000;
 /// A longer limit is none.
 const LIMIT_MS_MAX: u64 = 10_000;
+/// What redraws a screen by itself does so every three seconds or sooner. A longer limit is no
+/// clock for the eyes: an editor's for its swap file, a runtime's for its memory.
+const CLOCK_MS_MAX: u64 = 3_000;
 /// A shorter limit is a tick, not a pause.
-const LIMIT_MS_MIN: u64 = 1_000;
+const SECRET_LIMIT_MS_MIN: u64 = 1_000;
 /// So often a poll with a limit has to come back before it counts by that.
 const ROUNDS_MIN: u64 = 3;
 /// It may use one part in so many of a processor meanwhile.
@@ -147,21 +150,20 @@ fn judge_poll(
     rounds: &Rounds,
 ) -> Option<Wait> {
     let limit_ms = poll.limit_ms.filter(|&limit_ms| limit_ms < LIMIT_MS_MAX);
-    let pauses = limit_ms.is_none_or(|limit_ms| limit_ms >= LIMIT_MS_MIN);
-    if wait.secret && pauses {
+    if wait.secret && limit_ms.is_none_or(|limit_ms| limit_ms >= SECRET_LIMIT_MS_MIN) {
         let wait = Wait { evidence: Evidence::EchoOff, ..wait };
         return (quiet_ms >= SECRET_QUIET_MS).then_some(wait);
     }
+    let asks = looks_like_a_prompt(last_line);
     let waits = match limit_ms {
         None if !poll.company => quiet_ms >= ALONE_QUIET_MS,
+        // In line mode a limited poll is a read that gives up soon.
+        Some(_) if !poll.keys || rounds.runs_by_clock => false,
+        Some(limit_ms) if limit_ms <= CLOCK_MS_MAX => !poll.company && rounds.enough,
+        Some(_) if !poll.company => quiet_ms >= PAUSE_QUIET_MS,
         // Whoever is at the other end may be the one that is waited for, or that asks.
-        None => {
-            quiet_ms >= COMPANY_QUIET_MS && (poll.keys || looks_like_a_prompt(last_line))
-        }
-        // In line mode it is a read that gives up soon; it asks nobody to hurry.
-        Some(_) if !poll.keys || poll.company || rounds.runs_by_clock => false,
-        Some(_) if poll.full_screen && pauses => quiet_ms >= SCREEN_QUIET_MS,
-        Some(_) => rounds.enough,
+        None | Some(_) if poll.keys && asks => quiet_ms >= KEYS_PROMPT_QUIET_MS,
+        None | Some(_) => quiet_ms >= COMPANY_QUIET_MS && (poll.keys || asks),
     };
     waits.then_some(wait)
 }
@@ -191,7 +193,7 @@ mod tests {
     use super::*;
 
     fn polls(limit_ms: Option<u64>) -> Poll {
-        Poll { limit_ms, company: false, keys: false, full_screen: false, cpu_ms: 0 }
+        Poll { limit_ms, company: false, keys: false, cpu_ms: 0 }
     }
 
     fn waits(poll: Option<Poll>) -> Sight {
@@ -209,8 +211,8 @@ mod tests {
         let alone = polls(None);
         let company = Poll { company: true, ..alone };
         let keys = Poll { keys: true, ..company };
-        let vim = Poll { keys: true, full_screen: true, ..polls(Some(4_000)) };
-        let top = Poll { full_screen: false, ..vim };
+        let vim = Poll { keys: true, ..polls(Some(4_000)) };
+        let top = Poll { limit_ms: Some(3_000), ..vim };
         let rows = [
             (waits(None), "", 0, Some(Evidence::TtyRead)),
             (waits(Some(alone)), "", 39, None),
@@ -223,10 +225,18 @@ mod tests {
             (waits(Some(company)), "building", 60_000, None),
             (waits(Some(company)), "Name: ", 1_999, None),
             (waits(Some(company)), "Name: ", 2_000, Some(Evidence::TtyPoll)),
+            (waits(Some(keys)), "name: ", 500, Some(Evidence::TtyPoll)),
+            (
+                waits(Some(Poll { limit_ms: Some(8_000), ..keys })),
+                "",
+                2_000,
+                Some(Evidence::TtyPoll),
+            ),
+            (waits(Some(Poll { limit_ms: Some(3_000), ..keys })), "name: ", 60_000, None),
             (waits(Some(keys)), "", 1_999, None),
             (waits(Some(keys)), "", 2_000, Some(Evidence::TtyPoll)),
-            (waits(Some(vim)), "", 499, None),
-            (waits(Some(vim)), "", 500, Some(Evidence::TtyPoll)),
+            (waits(Some(vim)), "", 249, None),
+            (waits(Some(vim)), "", 250, Some(Evidence::TtyPoll)),
             (waits(Some(top)), "", 60_000, None),
             (Sight::Busy, "Password: ", 60_000, None),
             (Sight::ShellPrompt, "$ ", 60_000, None),

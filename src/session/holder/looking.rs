@@ -2,12 +2,11 @@
 //! flows; in quiet the pauses grow with it, and who is seen to wait is only asked whether it still
 //! does.
 
+use crate::command::awaiting::Sight;
 use crate::command::event::Event;
 use crate::command::lines::last_line;
-use crate::command::awaiting::Sight;
 use crate::domain::outcome::CommandState;
 
-use super::alternate::Alternate;
 use super::probe::{Seen, View};
 use super::session::Session;
 
@@ -25,7 +24,6 @@ const WAIT_PAUSE_MAX_MS: u64 = 2_000;
 pub(super) struct Looks {
     due_ms: Option<u64>,
     pause_ms: u64,
-    alternate: Alternate,
     /// The last look, as long as nothing has happened since.
     last: Option<Seen>,
     /// Whoever was last seen waiting does so at the second terminal.
@@ -40,12 +38,6 @@ impl Looks {
         self.due_ms = Some(now_ms + LOOK_FIRST_MS);
         self.pause_ms = LOOK_FIRST_MS;
         self.last = None;
-    }
-
-    /// Output has come.
-    pub(super) fn output(&mut self, bytes: &[u8], now_ms: u64) {
-        self.alternate.feed(bytes);
-        self.soon(now_ms);
     }
 
     /// No command, no looks.
@@ -77,7 +69,8 @@ impl Looks {
 impl Session {
     /// Looks whether the foreground group waits for input.
     pub(super) fn look(&mut self, now_ms: u64) {
-        let Some(active) = self.active.as_ref().filter(|active| active.command.wants_looks()) else {
+        let Some(active) = self.active.as_ref().filter(|active| active.command.wants_looks())
+        else {
             self.looks.stop();
             return;
         };
@@ -103,7 +96,6 @@ impl Session {
             stderr: &self.stderr,
             shell: self.shell.pid,
             shell_program: self.shell.program,
-            full_screen: self.looks.alternate.is_shown(),
         }
         .look(&tree);
         self.looks.last = Some(seen);

@@ -8,7 +8,6 @@
 //! A holder has one thread and one loop (`turn`): poll, take what has come, let the command's
 //! machine decide, perform. Nothing in the loop blocks.
 
-mod alternate;
 mod boundary;
 mod capture;
 mod checker;

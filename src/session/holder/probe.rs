@@ -23,8 +23,6 @@ pub(super) struct View<'a> {
     pub shell: i32,
     /// The shell's own program file.
     pub shell_program: Option<(u64, u64)>,
-    /// The alternate screen is shown.
-    pub full_screen: bool,
 }
 
 /// What was seen, and over which terminal an answer reaches whoever waits.
@@ -122,7 +120,6 @@ impl View<'_> {
                 limit_ms: polled.limit_ms,
                 company: self.has_company(face, member, thread, &polled, tree),
                 keys: self.taking(face, at_stderr) == Taking::Keys,
-                full_screen: self.full_screen,
                 cpu_ms: member.cpu_ms,
             };
             (Some(poll), at_stderr)

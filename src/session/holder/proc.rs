@@ -230,11 +230,11 @@ pub(super) fn link_of(pid: i32, descriptor: u64) -> Option<String> {
     Some(link.to_string_lossy().into_owned())
 }
 
-/// True for a descriptor over which another process or machine may say something: a socket, or a
-/// pipe that does not only lead back to the same process.
+/// True for a descriptor over which another process or machine may say something: a socket, a watch
+/// on files, or a pipe that does not only lead back to the same process.
 pub(super) fn leads_elsewhere(pid: i32, descriptor: u64) -> bool {
     let Some(link) = link_of(pid, descriptor) else { return false };
-    if link.starts_with("socket:") {
+    if link.starts_with("socket:") || link == "anon_inode:inotify" {
         return true;
     }
     link.starts_with("pipe:") && !has_other_end(pid, descriptor, &link)
@@ -243,9 +243,9 @@ pub(super) fn leads_elsewhere(pid: i32, descriptor: u64) -> bool {
 /// Programs wake themselves over a pipe of which they hold both ends.
 fn has_other_end(pid: i32, descriptor: u64, link: &str) -> bool {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
-    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u64>().ok()).any(|other| {
-        other != descriptor && link_of(pid, other).is_some_and(|other| other == link)
-    })
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u64>().ok())
+        .any(|other| other != descriptor && link_of(pid, other).is_some_and(|other| other == link))
 }
 
 /// The slave of a pseudo-terminal.

@@ -202,7 +202,7 @@ impl Session {
             self.tell_at_ms = Some(now_ms + TELL_EVERY_MS);
         }
         if number != 0 {
-            self.looks.output(bytes, now_ms);
+            self.looks.soon(now_ms);
             self.feed(Event::Output { bytes, stderr: stream == Stream::Stderr }, now_ms);
         }
     }

@@ -13,10 +13,10 @@ use callboard::domain::session::Limit;
 use callboard::session::link::Stage;
 use callboard::session::wire::FactBody;
 
+use super::super::house::{command, open_as, spec, stage, with};
 use super::tally::{Seen, Tally};
 use super::{Label, Row, User, waits, works};
 use crate::house::{skipped, wait_for};
-use super::super::house::{command, open_as, spec, stage, with};
 
 /// Rows at a time.
 const LANES: usize = 6;

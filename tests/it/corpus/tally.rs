@@ -46,7 +46,11 @@ impl Tally {
             },
         );
         let after = seen.after_ms.map_or(String::new(), |ms| format!("{ms:.0} ms"));
-        self.lines.push(format!("{:<46} {:<14} {told:<34} {after}", row.name, format!("{:?}", row.label)));
+        self.lines.push(format!(
+            "{:<46} {:<14} {told:<34} {after}",
+            row.name,
+            format!("{:?}", row.label)
+        ));
         if let Some(reason) = seen.ended {
             self.wrong.push(format!("{}: it ended: {reason}", row.name));
         }

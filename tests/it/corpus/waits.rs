@@ -34,13 +34,41 @@ pub(super) const ROWS: &[Row] = &[
     row("rm -i", &["rm"], "touch f; rm -i f", Waits),
     // Python.
     row("python input", &["python3"], "python3 -c 'input(\"Name? \")'", Waits),
-    row("python input, readline", &["python3"], "python3 -c 'import readline; input(\"Name? \")'", MayWait),
-    row("python getpass", &["python3"], "python3 -c 'import getpass; getpass.getpass()'", WaitsSecret),
+    row(
+        "python input, readline",
+        &["python3"],
+        "python3 -c 'import readline; input(\"Name? \")'",
+        MayWait,
+    ),
+    row(
+        "python getpass",
+        &["python3"],
+        "python3 -c 'import getpass; getpass.getpass()'",
+        WaitsSecret,
+    ),
     row("python REPL", &["python3"], "python3 -q", MayWait),
-    Row { before: "echo x=1 > p.py", ..row("python pdb", &["python3"], "python3 -m pdb p.py", MayWait) },
-    row("python select", &["python3"], "python3 -c 'import select,sys; select.select([sys.stdin],[],[])'", MayWait),
-    row("python poll", &["python3"], "python3 -c 'import select; p=select.poll(); p.register(0, 1); p.poll()'", MayWait),
-    row("python epoll", &["python3"], "python3 -c 'import select; p=select.epoll(); p.register(0, 1); p.poll()'", MayWait),
+    Row {
+        before: "echo x=1 > p.py",
+        ..row("python pdb", &["python3"], "python3 -m pdb p.py", MayWait)
+    },
+    row(
+        "python select",
+        &["python3"],
+        "python3 -c 'import select,sys; select.select([sys.stdin],[],[])'",
+        MayWait,
+    ),
+    row(
+        "python poll",
+        &["python3"],
+        "python3 -c 'import select; p=select.poll(); p.register(0, 1); p.poll()'",
+        MayWait,
+    ),
+    row(
+        "python epoll",
+        &["python3"],
+        "python3 -c 'import select; p=select.epoll(); p.register(0, 1); p.poll()'",
+        MayWait,
+    ),
     row(
         "python reads in a thread",
         &["python3"],
@@ -99,24 +127,59 @@ curses.wrapper(f)'",
         before: "printf '.TH X 1\\n' > x.1; for i in $(seq 300); do printf '.PP\\nline %s\\n' $i; done >> x.1",
         ..row("man", &["man", "less"], "MANPAGER=less man ./x.1", Waits)
     },
-    Row { before: REPOSITORY, ..row("git diff, pager", &["git", "less"], "GIT_PAGER=less git diff", Waits) },
+    Row {
+        before: REPOSITORY,
+        ..row("git diff, pager", &["git", "less"], "GIT_PAGER=less git diff", Waits)
+    },
     // Editors, and who starts them.
     row("vim", &["vim"], "vim f", MayWait),
     row("vi -u NONE", &["vi"], "vi -u NONE f", MayWait),
     row("nano", &["nano"], "nano f", Waits),
-    Row { before: REPOSITORY, ..row("git commit", &["git", "vi"], "GIT_EDITOR=vi git commit -a", MayWait) },
-    Row { before: REPOSITORY, ..row("git rebase -i", &["git", "vi"], "git checkout -q f; GIT_EDITOR=vi git rebase -i HEAD~1", MayWait) },
+    Row {
+        before: REPOSITORY,
+        ..row("git commit", &["git", "vi"], "GIT_EDITOR=vi git commit -a", MayWait)
+    },
+    Row {
+        before: REPOSITORY,
+        ..row(
+            "git rebase -i",
+            &["git", "vi"],
+            "git checkout -q f; GIT_EDITOR=vi git rebase -i HEAD~1",
+            MayWait,
+        )
+    },
     Row { before: REPOSITORY, ..row("git add -p", &["git"], "git add -p", Waits) },
     // Menus.
     row("fzf", &["fzf"], "printf 'a\\nb\\n' | fzf", MayWait),
     row("dialog", &["dialog"], "dialog --yesno Sure? 6 20", Waits),
     row("whiptail", &["whiptail"], "whiptail --yesno Sure? 8 20", MayWait),
     // Passwords.
-    row("sudo", &["sudo", "setpriv"], "setpriv --reuid=65534 --regid=65534 --clear-groups sudo -k true", WaitsSecret),
-    row("su", &["su", "setpriv"], "setpriv --reuid=65534 --regid=65534 --clear-groups su root -c true", WaitsSecret),
-    row("passwd", &["passwd", "setpriv"], "setpriv --reuid=65534 --regid=65534 --clear-groups passwd", WaitsSecret),
-    Row { user: User::Plain, ..row("sudo of a plain user", &["sudo"], "sudo -k true", MayWaitSecret) },
-    Row { user: User::Plain, ..row("su of a plain user", &["su"], "su root -c true", MayWaitSecret) },
+    row(
+        "sudo",
+        &["sudo", "setpriv"],
+        "setpriv --reuid=65534 --regid=65534 --clear-groups sudo -k true",
+        WaitsSecret,
+    ),
+    row(
+        "su",
+        &["su", "setpriv"],
+        "setpriv --reuid=65534 --regid=65534 --clear-groups su root -c true",
+        WaitsSecret,
+    ),
+    row(
+        "passwd",
+        &["passwd", "setpriv"],
+        "setpriv --reuid=65534 --regid=65534 --clear-groups passwd",
+        WaitsSecret,
+    ),
+    Row {
+        user: User::Plain,
+        ..row("sudo of a plain user", &["sudo"], "sudo -k true", MayWaitSecret)
+    },
+    Row {
+        user: User::Plain,
+        ..row("su of a plain user", &["su"], "su root -c true", MayWaitSecret)
+    },
     row("ssh-keygen", &["ssh-keygen"], "ssh-keygen -q -t ed25519 -f key", WaitsSecret),
     row("openssl passwd", &["openssl"], "openssl passwd -6", WaitsSecret),
     row(
@@ -142,6 +205,16 @@ curses.wrapper(f)'",
             Waits,
         )
     },
-    row("script relays a read", &["script"], "script -qc \"sh -c 'printf \\\"Go? \\\"; read x'\" /dev/null", Waits),
-    row("script relays a secret", &["script"], "script -qc \"bash -c 'read -s -p Key: x'\" /dev/null", WaitsSecret),
+    row(
+        "script relays a read",
+        &["script"],
+        "script -qc \"sh -c 'printf \\\"Go? \\\"; read x'\" /dev/null",
+        Waits,
+    ),
+    row(
+        "script relays a secret",
+        &["script"],
+        "script -qc \"bash -c 'read -s -p Key: x'\" /dev/null",
+        WaitsSecret,
+    ),
 ];

@@ -337,6 +337,10 @@ fn what_only_may_wait_goes_on_with_the_next_output() {
         let again = bench.looked(400, polls(2, limit_ms), "");
         assert_eq!(again.len(), usize::from(asks_again), "{limit_ms:?} {answered}");
     }
+    // A service that has the terminal among its descriptors offers a key or two.
+    let ready = Some(Ready::Log("up".to_owned()));
+    let mut service = Bench::running(CommandSpec { ready, ..spec("x") });
+    assert_eq!(service.looked(60_000, polls(1, None), "h: help"), []);
     // A read that is still the same goes on in spite of output.
     let mut bench = Bench::running(spec("x"));
     assert_eq!(bench.looked(400, reads(1), "Name: ").len(), 1);

@@ -17,7 +17,7 @@ const LOOK_PAUSE_PART: u64 = 20;
 /// and no longer than this.
 const LOOK_PAUSE_MAX_MS: u64 = 1_000;
 /// The same while someone waits: only its own end can change that, or a signal.
-const WAIT_PAUSE_MAX_MS: u64 = 2_000;
+const WAIT_PAUSE_MAX_MS: u64 = 4_000;
 
 /// The looks of a command.
 #[derive(Default)]

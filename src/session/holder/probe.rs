@@ -63,7 +63,8 @@ impl View<'_> {
     pub(super) fn look(&self, tree: &[Process]) -> Seen {
         let nothing = Seen { sight: Sight::Busy, at_stderr: false, waiter: None };
         let Some(group) = self.main.foreground() else { return nothing };
-        let shell = proc::process(self.shell).filter(|shell| shell.group == group);
+        // The leader of a session cannot leave the group that bears its name.
+        let shell = (group == self.shell).then(|| proc::process(self.shell)).flatten();
         let members = shell.iter().chain(tree.iter().filter(|member| member.group == group));
         self.best_of(members, tree, Face::Session, RELAYS_MAX).unwrap_or(nothing)
     }

@@ -5,7 +5,16 @@ use callboard::domain::result::{Awaiting, Certainty};
 use super::{Label, Row, waits, works};
 
 /// Working programs that are taken for waiting ones at certainty `possible`, each with the reason.
-const KNOWN_FALSE_ALARMS: &[(&str, &str)] = &[];
+const KNOWN_FALSE_ALARMS: &[(&str, &str)] = &[
+    (
+        "hidden python sleep, Password:",
+        "it may not be examined, it sleeps, and all that is left to go by are its words",
+    ),
+    (
+        "ssh -t runs a sleep",
+        "on this side a remote program that works looks like one that waits for a key",
+    ),
+];
 const FALSE_ALARMS_MAX: usize = 2;
 
 /// What was seen of a row.
@@ -92,9 +101,9 @@ impl Tally {
             self.times.get(index).copied().unwrap_or(f64::NAN)
         };
         for line in &self.lines {
-            println!("{line}");
+            eprintln!("{line}");
         }
-        println!(
+        eprintln!(
             "{} rows counted, {} skipped; {} of {} that wait were seen; {} false alarms of {} that work; \
              detection median {:.0} ms, p95 {:.0} ms",
             self.waiting + self.working,
@@ -107,7 +116,7 @@ impl Tally {
             at(95),
         );
         for (name, reason) in KNOWN_FALSE_ALARMS {
-            println!("known: {name}: {reason}");
+            eprintln!("known: {name}: {reason}");
         }
         assert!(self.wrong.is_empty(), "{}", self.wrong.join("\n"));
         assert!(self.false_alarms.len() <= FALSE_ALARMS_MAX);

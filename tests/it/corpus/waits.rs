@@ -217,4 +217,27 @@ curses.wrapper(f)'",
         "script -qc \"bash -c 'read -s -p Key: x'\" /dev/null",
         WaitsSecret,
     ),
+    // What cannot be examined, and the far end of a connection.
+    Row {
+        user: User::Plain,
+        ..row(
+            "hidden python input",
+            &["python3"],
+            "python3 -c 'import ctypes; ctypes.CDLL(None).prctl(4,0,0,0,0); input(\"Name? \")'",
+            MayWait,
+        )
+    },
+    row(
+        "ssh, remote shell",
+        &["ssh", "/usr/sbin/sshd"],
+        "ssh -F none -tt -i $SSH_KEY -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=known -p $SSH_PORT 127.0.0.1 \
+         \"PS1='remote$ ' bash --norc --noprofile\"",
+        MayWait,
+    ),
+    row(
+        "script relays a shell",
+        &["script"],
+        "script -qc 'bash --norc --noprofile' /dev/null",
+        MayWait,
+    ),
 ];

@@ -1,7 +1,7 @@
 //! Programs that do not wait for input, and often look as if they did.
 
 use super::Label::Works;
-use super::{Row, row};
+use super::{Row, User, row};
 
 pub(super) const ROWS: &[Row] = &[
     // Words that ask, and nobody who reads.
@@ -169,4 +169,39 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row("npm install", &["npm"], "npm install --registry http://127.0.0.1:$STALLED_PORT x", Works),
     row("git clone", &["git"], "git clone git://127.0.0.1:$STALLED_PORT/x", Works),
+    // What cannot be examined, and the far end of a connection.
+    Row {
+        user: User::Plain,
+        ..row(
+            "hidden python sleep",
+            &["python3"],
+            "python3 -c 'import ctypes,time; ctypes.CDLL(None).prctl(4,0,0,0,0); print(\"building\"); time.sleep(60)'",
+            Works,
+        )
+    },
+    Row {
+        user: User::Plain,
+        ..row(
+            "hidden python busy, Password:",
+            &["python3"],
+            "python3 -c 'import ctypes; ctypes.CDLL(None).prctl(4,0,0,0,0); print(\"Password: \",end=\"\",flush=True)
+while True: pass'",
+            Works,
+        )
+    },
+    Row {
+        user: User::Plain,
+        ..row(
+            "hidden python sleep, Password:",
+            &["python3"],
+            "python3 -c 'import ctypes,time; ctypes.CDLL(None).prctl(4,0,0,0,0); print(\"Password: \",end=\"\",flush=True); time.sleep(60)'",
+            Works,
+        )
+    },
+    row(
+        "ssh -t runs a sleep",
+        &["ssh", "/usr/sbin/sshd"],
+        "ssh -F none -tt -i $SSH_KEY -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=known -p $SSH_PORT 127.0.0.1 sleep 60",
+        Works,
+    ),
 ];

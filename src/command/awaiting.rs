@@ -99,11 +99,11 @@ impl Rounds {
     /// Takes a sight. A poll with a time limit counts its rounds as long as every look finds it in
     /// that poll, with no output or input and next to no work in between.
     pub fn note(&mut self, sight: Sight, quiet_ms: u64, now_ms: u64) {
-        let Sight::Waits(wait) = sight else {
+        let Sight::Waits(wait @ Wait { poll: Some(poll), token: (thread, round), .. }) = sight
+        else {
             *self = Self { runs_by_clock: self.runs_by_clock, ..Self::default() };
             return;
         };
-        let (Some(poll), (thread, round)) = (wait.poll, wait.token) else { return };
         if let Some((first, since_ms)) = self.first
             && let Some(first_poll) = first.poll
             && first.token.0 == thread

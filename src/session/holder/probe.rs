@@ -195,10 +195,19 @@ impl View<'_> {
             .filter(|&&descriptor| self.terminal_of(face, pid, descriptor).is_none());
         others.into_iter().any(|&descriptor| proc::leads_elsewhere(pid, descriptor))
             || tree.iter().any(|child| child.parent == pid && !b"ZTt".contains(&child.state))
-            || proc::threads(pid)
-                .into_iter()
-                .any(|other| other != thread && proc::thread_works(pid, other))
+            || proc::threads(pid).into_iter().any(|other| other != thread && works(pid, other))
     }
+}
+
+/// True for a thread that runs, waits for a disk, or polls for an answer that may not come (the look-up
+/// of a name): what an idle one does has no limit.
+fn works(pid: i32, thread: i32) -> bool {
+    proc::thread_works(pid, thread)
+        || proc::blocked_in(pid, thread)
+            .ok()
+            .flatten()
+            .and_then(|blocked| polled(pid, blocked))
+            .is_some_and(|polled| polled.limit_ms.is_some())
 }
 
 /// How much a sight weighs against another's.

@@ -231,21 +231,46 @@ pub(super) fn link_of(pid: i32, descriptor: u64) -> Option<String> {
 }
 
 /// True for a descriptor over which another process or machine may say something: a socket, a watch
-/// on files, or a pipe that does not only lead back to the same process.
+/// on files, or a pipe; but not for one that only leads back to the same process, which programs
+/// have to wake themselves.
 pub(super) fn leads_elsewhere(pid: i32, descriptor: u64) -> bool {
     let Some(link) = link_of(pid, descriptor) else { return false };
-    if link.starts_with("socket:") || link == "anon_inode:inotify" {
-        return true;
+    if let Some(inode) = link.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']')) {
+        return !inode.parse().is_ok_and(|inode| has_pair(pid, inode));
     }
-    link.starts_with("pipe:") && !has_other_end(pid, descriptor, &link)
+    let is_own = |&other: &u64| {
+        other != descriptor && link_of(pid, other).is_some_and(|other| other == link)
+    };
+    link == "anon_inode:inotify"
+        || (link.starts_with("pipe:") && !descriptors(pid).iter().any(is_own))
 }
 
-/// Programs wake themselves over a pipe of which they hold both ends.
-fn has_other_end(pid: i32, descriptor: u64, link: &str) -> bool {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
-    entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u64>().ok())
-        .any(|other| other != descriptor && link_of(pid, other).is_some_and(|other| other == link))
+/// The ends of a `socketpair` are made one after the other, and have no name.
+fn has_pair(pid: i32, inode: u64) -> bool {
+    let names = [inode.saturating_sub(1), inode + 1].map(|other| format!("socket:[{other}]"));
+    let pair = descriptors(pid)
+        .into_iter()
+        .filter_map(|descriptor| link_of(pid, descriptor))
+        .find_map(|link| names.iter().position(|name| *name == link));
+    let Some(other) = pair.map(|index| if index == 0 { inode - 1 } else { inode + 1 }) else {
+        return false;
+    };
+    let sockets = fs::read_to_string(format!("/proc/{pid}/net/unix")).unwrap_or_default();
+    [inode, other].into_iter().all(|inode| is_nameless(&sockets, inode))
+}
+
+/// `Num RefCount Protocol Flags Type St Inode Path`: connected, and no path.
+fn is_nameless(sockets: &str, inode: u64) -> bool {
+    let inode = inode.to_string();
+    sockets.lines().any(|line| {
+        let mut words = line.split_ascii_whitespace().skip(5);
+        words.next() == Some("03") && words.next() == Some(&*inode) && words.next().is_none()
+    })
+}
+
+fn descriptors(pid: i32) -> Vec<u64> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// The slave of a pseudo-terminal.
@@ -303,6 +328,27 @@ mod tests {
         let me = process(pid).unwrap();
         assert!(me.is_there());
         assert!(!Process { start: me.start + 1, ..me }.is_there());
+    }
+
+    #[test]
+    fn what_leads_back_to_the_same_process_leads_nowhere() {
+        use std::os::fd::AsRawFd as _;
+        let pid = i32::try_from(std::process::id()).unwrap();
+        let number = |end: &dyn std::os::fd::AsRawFd| u64::try_from(end.as_raw_fd()).unwrap();
+        let (reader, writer) = std::io::pipe().unwrap();
+        assert!(!leads_elsewhere(pid, number(&reader)));
+        drop(writer);
+        assert!(leads_elsewhere(pid, number(&reader)));
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        assert!(leads_elsewhere(pid, number(&server)) && leads_elsewhere(pid, number(&other)));
+        // Other tests make sockets, too: now and then one comes in between.
+        let pair = (0..100)
+            .map(|_| std::os::unix::net::UnixStream::pair().unwrap())
+            .find(|(end, _)| !leads_elsewhere(pid, number(end)));
+        let (end, far_end) = pair.unwrap();
+        drop(far_end);
+        assert!(leads_elsewhere(pid, u64::try_from(end.as_raw_fd()).unwrap()));
     }
 
     #[test]

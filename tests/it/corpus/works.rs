@@ -114,7 +114,7 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "python relays the terminal to a silent peer",
         &["python3"],
-        "python3 -c 'import socket,select; a,b=socket.socketpair(); print(\"building\"); select.select([0,a],[],[])'",
+        "python3 -c 'import socket,select; s=socket.create_server((\"127.0.0.1\",0)); c=socket.create_connection(s.getsockname()); print(\"building\"); select.select([0,c],[],[])'",
         Works,
     ),
     // Timed looks at the terminal.

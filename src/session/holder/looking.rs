@@ -1,13 +1,14 @@
 //! When the foreground group is looked at, and what follows. Nothing is looked at while output
-//! flows; in quiet the pauses grow with it, and who is seen to wait is only asked whether it still
-//! does.
+//! flows; in quiet the pauses grow with it, and as long as nobody in the group has run, the last look
+//! stands.
 
 use crate::command::awaiting::Sight;
 use crate::command::event::Event;
 use crate::command::lines::last_line;
 use crate::domain::outcome::CommandState;
 
-use super::probe::{Seen, View};
+use super::super::os::pty::Terminal;
+use super::probe::{Seen, Still, View};
 use super::session::Session;
 
 /// First look after the output has stopped.
@@ -17,15 +18,15 @@ const LOOK_PAUSE_PART: u64 = 20;
 /// and no longer than this.
 const LOOK_PAUSE_MAX_MS: u64 = 1_000;
 /// The same while someone waits: only its own end can change that, or a signal.
-const WAIT_PAUSE_MAX_MS: u64 = 4_000;
+const WAIT_PAUSE_MAX_MS: u64 = 8_000;
 
 /// The looks of a command.
 #[derive(Default)]
 pub(super) struct Looks {
     due_ms: Option<u64>,
     pause_ms: u64,
-    /// The last look, as long as nothing has happened since.
-    last: Option<Seen>,
+    /// The last look, as long as no output and no input has come since.
+    last: Option<(Seen, Still)>,
     /// Whoever was last seen waiting does so at the second terminal.
     at_stderr: bool,
     /// The shell was last seen to wait for a command with one open.
@@ -60,9 +61,12 @@ impl Looks {
         self.at_stderr
     }
 
-    /// Nothing has happened since the last look, and whoever waited then does so still.
-    fn nothing_changed(&self) -> bool {
-        self.last.and_then(|last| last.waiter).is_some_and(|waiter| waiter.still_waits())
+    /// True when a look would show the same again, and the same would follow. Who polls may be
+    /// waiting by now for what is not in the group.
+    fn unchanged(&self, waits: bool, main: &Terminal) -> bool {
+        self.last
+            .as_ref()
+            .is_some_and(|(seen, still)| (waits || seen.sight == Sight::Busy) && still.holds(main))
     }
 }
 
@@ -82,7 +86,7 @@ impl Session {
             (quiet_ms / LOOK_PAUSE_PART).clamp(LOOK_FIRST_MS, LOOK_PAUSE_MAX_MS)
         };
         self.looks.due_ms = Some(now_ms + self.looks.pause_ms);
-        if self.input.waits() || (waits && self.looks.nothing_changed()) {
+        if self.input.waits() || self.looks.unchanged(waits, &self.main) {
             return;
         }
         if self.shell.has_lost_its_command() {
@@ -91,14 +95,14 @@ impl Session {
         }
         self.looks.idle_seen = false;
         let tree = self.tree.everything();
-        let seen = View {
+        let (seen, still) = View {
             main: &self.main,
             stderr: &self.stderr,
             shell: self.shell.pid,
             shell_program: self.shell.program,
         }
         .look(&tree);
-        self.looks.last = Some(seen);
+        self.looks.last = still.map(|still| (seen, still));
         self.looks.at_stderr = seen.at_stderr;
         let last_line =
             if seen.sight == Sight::Busy { String::new() } else { last_line(self.capture.tail()) };

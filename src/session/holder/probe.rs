@@ -5,7 +5,7 @@ use crate::domain::result::Evidence;
 
 use super::super::os::pty::{Taking, Terminal};
 use super::polled::{Polled, polled};
-use super::proc::{self, Blocked, Process, Slave};
+use super::proc::{self, Process, Slave};
 
 /// `/dev/tty`, whatever it stands for.
 const DEVICE_TTY: u64 = 5 << 8;
@@ -13,6 +13,8 @@ const DEVICE_TTY: u64 = 5 << 8;
 const DEVICE_PTMX: u64 = 5 << 8 | 2;
 /// Pseudo-terminals within pseudo-terminals that are followed.
 const RELAYS_MAX: usize = 3;
+/// More threads than this are not asked whether they have stirred: looking is as cheap.
+const STILL_THREADS_MAX: usize = 16;
 /// bash reads its own prompt's line with a buffer of this size, and its `read` never does.
 const PROMPT_READ_BYTES: u64 = 0x400;
 
@@ -30,22 +32,21 @@ pub(super) struct View<'a> {
 pub(super) struct Seen {
     pub sight: Sight,
     pub at_stderr: bool,
-    /// Who waits, and in what.
-    pub waiter: Option<Waiter>,
 }
 
-/// A thread in a wait: as long as it stays there nothing has changed.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Waiter {
-    pid: i32,
-    thread: i32,
-    blocked: Blocked,
+/// The threads of a foreground group, and how often each has run: as long as none has run again,
+/// and the group is the same, a look would show the same.
+#[derive(Debug)]
+pub(super) struct Still {
+    group: i32,
+    threads: Vec<(i32, i32, u64)>,
 }
 
-impl Waiter {
-    /// True while it is in that very system call.
-    pub(super) fn still_waits(&self) -> bool {
-        proc::blocked_in(self.pid, self.thread) == Ok(Some(self.blocked))
+impl Still {
+    /// True while nobody there has stirred.
+    pub(super) fn holds(&self, main: &Terminal) -> bool {
+        main.foreground() == Some(self.group)
+            && self.threads.iter().all(|&(pid, thread, runs)| proc::runs(pid, thread) == Some(runs))
     }
 }
 
@@ -60,13 +61,39 @@ enum Face {
 
 impl View<'_> {
     /// Looks at the foreground group; `tree` are the session's other processes.
-    pub(super) fn look(&self, tree: &[Process]) -> Seen {
-        let nothing = Seen { sight: Sight::Busy, at_stderr: false, waiter: None };
-        let Some(group) = self.main.foreground() else { return nothing };
+    pub(super) fn look(&self, tree: &[Process]) -> (Seen, Option<Still>) {
+        let nothing = Seen { sight: Sight::Busy, at_stderr: false };
+        let Some(group) = self.main.foreground() else { return (nothing, None) };
         // The leader of a session cannot leave the group that bears its name.
         let shell = (group == self.shell).then(|| proc::process(self.shell)).flatten();
         let members = shell.iter().chain(tree.iter().filter(|member| member.group == group));
-        self.best_of(members, tree, Face::Session, RELAYS_MAX).unwrap_or(nothing)
+        // Before they are looked at: who runs in between is seen to have run.
+        let still = self.still(group, members.clone(), tree);
+        let seen = self.best_of(members, tree, Face::Session, RELAYS_MAX).unwrap_or(nothing);
+        (seen, still)
+    }
+
+    /// `None` where a look would take more than the group: other terminals are relayed, or there
+    /// are many threads.
+    fn still<'p>(
+        &self,
+        group: i32,
+        members: impl Iterator<Item = &'p Process>,
+        tree: &[Process],
+    ) -> Option<Still> {
+        if tree.iter().any(|process| process.tty != 0 && process.tty != self.main.device) {
+            return None;
+        }
+        let mut threads = Vec::new();
+        for member in members {
+            for thread in proc::threads(member.pid) {
+                threads.push((member.pid, thread, proc::runs(member.pid, thread)?));
+                if threads.len() > STILL_THREADS_MAX {
+                    return None;
+                }
+            }
+        }
+        (!threads.is_empty()).then_some(Still { group, threads })
     }
 
     fn best_of<'p>(
@@ -104,7 +131,7 @@ impl View<'_> {
             // What its state shows is open to everyone: who works does not wait.
             let sight = Sight::Hidden { secret: self.taking(face, false) == Taking::Secrets };
             let sleeps = member.state == b'S';
-            return sleeps.then_some(Seen { sight, at_stderr: false, waiter: None });
+            return sleeps.then_some(Seen { sight, at_stderr: false });
         };
         let blocked = blocked?;
         let (poll, at_stderr) = if is_read(blocked.number) {
@@ -140,7 +167,7 @@ impl View<'_> {
             let secret = self.taking(face, at_stderr) == Taking::Secrets;
             Sight::Waits(Wait { evidence, secret, token, replaced, poll })
         };
-        Some(Seen { sight, at_stderr, waiter: Some(Waiter { pid, thread, blocked }) })
+        Some(Seen { sight, at_stderr })
     }
 
     /// A process that relays another terminal waits for nobody itself: those on it may.

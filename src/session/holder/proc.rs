@@ -189,7 +189,7 @@ pub(super) struct Blocked {
 
 /// `Ok(None)`: it runs, or is gone. `Err`: it may not be examined.
 pub(super) fn blocked_in(pid: i32, thread: i32) -> Result<Option<Blocked>, ()> {
-    match fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall")) {
+    match list(&format!("/proc/{pid}/task/{thread}/syscall")) {
         Ok(line) => Ok(parse_syscall(&line)),
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Err(()),
         // A kernel that shows nobody's calls.
@@ -206,6 +206,13 @@ fn parse_syscall(line: &str) -> Option<Blocked> {
         *argument = u64::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok()?;
     }
     Some(Blocked { number, arguments })
+}
+
+/// How often a thread has run on a processor; `None` where that is not counted.
+pub(super) fn runs(pid: i32, thread: i32) -> Option<u64> {
+    let line = list(&format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
+    let runs = line.split_ascii_whitespace().nth(2)?.parse().ok()?;
+    (runs > 0).then_some(runs)
 }
 
 /// How often a thread has given up the processor by itself: two waits differ in it.

@@ -21,7 +21,7 @@ use crate::house::{skipped, wait_for};
 /// Rows at a time.
 const LANES: usize = 6;
 /// Who waits has to be seen within this.
-const SEEN_MAX: Duration = Duration::from_secs(12);
+const SEEN_MAX: Duration = Duration::from_secs(18);
 /// Who works is watched for so long; the slowest rule needs a little more than 2 s.
 const WATCHED: Duration = Duration::from_millis(3_500);
 

@@ -218,15 +218,15 @@ mod tests {
     #[test]
     fn own_memory_is_read_as_another_s() {
         let pid = i32::try_from(std::process::id()).unwrap();
-        let fds: [u8; 16] = [0, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0, 1, 0, 0, 0];
+        let fds: [u8; 16] = [0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0];
         let limit: [u8; 16] = [2, 0, 0, 0, 0, 0, 0, 0, 0, 0x65, 0xcd, 0x1d, 0, 0, 0, 0];
         let arguments = [fds.as_ptr().addr() as u64, 2, limit.as_ptr().addr() as u64, 0, 0, 0];
         let blocked = Blocked { number: libc::SYS_ppoll, arguments };
-        let seen = Polled { descriptors: vec![0, 5], limit_ms: Some(2_500) };
+        let seen = Polled { descriptors: vec![0, 2], limit_ms: Some(2_500) };
         assert_eq!(polled(pid, blocked), Some(seen));
-        let set: [u8; 8] = [0b10_0001, 0, 0, 0, 0, 0, 0, 0];
-        let arguments = [6, set.as_ptr().addr() as u64, 0, 0, 0, 0];
-        let seen = Polled { descriptors: vec![0, 5], limit_ms: None };
+        let set: [u8; 8] = [0b101, 0, 0, 0, 0, 0, 0, 0];
+        let arguments = [3, set.as_ptr().addr() as u64, 0, 0, 0, 0];
+        let seen = Polled { descriptors: vec![0, 2], limit_ms: None };
         assert_eq!(polled(pid, Blocked { number: libc::SYS_pselect6, arguments }), Some(seen));
         assert_eq!(polled(pid, Blocked { number: libc::SYS_read, arguments }), None);
     }

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use crate::domain::result::Evidence;
-
-use super::awaiting::{POLL_QUIET_MS, Wait};
+use super::awaiting::{HIDDEN, Wait};
 use super::state::Command;
 
+/// How long the wait that an answer went to may go on until it is clear that the answer was none.
+const ANSWER_MS: u64 = 500;
 /// A rule gives the same answer to the same question at most so often: what asks for a password
 /// again has been given a wrong one,
 const SECRET_ANSWERS_MAX: u32 = 3;
@@ -75,11 +75,11 @@ impl Command {
         else {
             return false;
         };
-        match wait.evidence {
-            // Whoever cannot be examined has the same token in every wait.
-            Evidence::QuietPrompt => answer.rest_of(last_line).is_some(),
-            Evidence::TtyRead | Evidence::TtyPoll => self.quiet_ms(now_ms) < POLL_QUIET_MS,
+        // Whoever cannot be examined has the same token in every wait.
+        if wait.token == HIDDEN {
+            return answer.rest_of(last_line).is_some();
         }
+        self.quiet_ms(now_ms) < ANSWER_MS
     }
 
     /// The first rule that matches, to be used now. No rule answers the same question again: where
@@ -167,6 +167,7 @@ mod tests {
                 secret,
                 token: (7, count),
                 replaced: false,
+                poll: None,
             })
         };
         for (secret, most) in [(true, 3), (false, 20)] {

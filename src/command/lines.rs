@@ -2,10 +2,13 @@
 //! before it ends. Only fed where a command has patterns; results are cleaned elsewhere.
 
 use regex::Regex;
-use vte::{Parser, Perform};
+use vte::{Params, Parser, Perform};
 
 /// A line longer than this is matched by its first bytes alone.
 const LINE_BYTES_MAX: usize = 16 * 1024;
+
+/// The cursor is moved over more cells than this only to draw.
+const BLANKS_MAX: u16 = 200;
 
 /// Follows the lines of an output and looks for patterns in them.
 pub struct Lines {
@@ -82,6 +85,23 @@ impl Perform for Line {
             _ => {}
         }
     }
+
+    fn csi_dispatch(&mut self, params: &Params, _: &[u8], _: bool, action: char) {
+        let first = params.iter().next().and_then(|param| param.first().copied()).unwrap_or(0);
+        match action {
+            // Elsewhere on the screen another line begins.
+            'H' | 'f' | 'd' | 'A' | 'B' | 'E' | 'F' if !self.text.is_empty() => {
+                self.execute(b'\n');
+            }
+            'G' if first <= 1 => self.execute(b'\r'),
+            'C' => (0..first.clamp(1, BLANKS_MAX)).for_each(|_| self.print(' ')),
+            'K' | 'J' if self.returned && first != 1 => {
+                self.text.clear();
+                self.returned = false;
+            }
+            _ => {}
+        }
+    }
 }
 
 /// The last line of raw output without escape sequences, as a person sees it: the prompt.
@@ -127,6 +147,9 @@ mod tests {
             (b"10%\r20%", "20%"),
             (b"Continue [y/n]\r\n", "Continue [y/n]"),
             (b"", ""),
+            (b"~    \x1b[24;63H0,0-1\x1b[3CAll\x1b[1;1H", "0,0-1   All"),
+            (b"\xe2\xa0\x99\x1b[1G\x1b[0Jname: (x) \x1b[11G", "name: (x) "),
+            (b"old prompt\r\x1b[K? ", "? "),
         ] {
             assert_eq!(last_line(tail), prompt, "{tail:?}");
         }

@@ -10,7 +10,7 @@ use crate::domain::result::{Awaiting, Note};
 use crate::domain::session::{CommandSpec, Limit};
 
 use super::answer::{Answer, Repeats};
-use super::awaiting::Wait;
+use super::awaiting::{Rounds, Wait};
 use super::lines::Lines;
 
 /// Output or CPU use within this time is a sign of life.
@@ -25,6 +25,8 @@ pub struct Command {
     pub(super) phase: Phase,
     pub(super) clock: Clock,
     pub(super) watch: Watch,
+    /// What looks over time have shown.
+    pub(super) rounds: Rounds,
     /// Given inputs that have not been sent yet.
     pub(super) inputs: VecDeque<String>,
     /// The last answer that was sent.
@@ -186,6 +188,7 @@ impl Command {
             phase: Phase::Pending,
             clock: Clock::default(),
             watch,
+            rounds: Rounds::default(),
             inputs,
             answered: None,
             repeats: Repeats::default(),

@@ -105,18 +105,24 @@ impl Command {
         if let Some(answer) = &mut self.answered {
             answer.line_ended |= bytes.contains(&b'\n');
         }
+        let mut effects = Vec::new();
         match &mut self.phase {
             Phase::Running => {}
+            // Only who is blocked in a read is sure to stay there.
+            Phase::Awaiting(question) if question.wait.evidence != Evidence::TtyRead => {
+                let answered = self.clock.last_input_ms.is_some_and(|at| at >= question.since_ms);
+                self.rounds.runs_by_clock |= question.wait.has_limit() && !answered;
+                effects = self.resume(now_ms);
+            }
             Phase::Awaiting(question) => question.stirred = true,
             _ => return Vec::new(),
         }
         let watch = &mut self.watch;
         if watch.stops.is_empty() && watch.ready.is_empty() {
-            return Vec::new();
+            return effects;
         }
         let lines = if stderr { &mut watch.stderr } else { &mut watch.main };
         let (stopped, ready) = lines.search(bytes, &watch.stops, &watch.ready);
-        let mut effects = Vec::new();
         if ready {
             watch.ready.clear();
             effects.push(Effect::TellReady);
@@ -149,7 +155,8 @@ impl Command {
             return self.nudge(now_ms);
         }
         let quiet_ms = self.clock.quiet_ms(now_ms);
-        let wait = judge(sight, last_line, quiet_ms);
+        self.rounds.note(sight, quiet_ms, now_ms);
+        let wait = judge(sight, last_line, quiet_ms, &self.rounds);
         match (&mut self.phase, wait) {
             (Phase::Running, Some(wait)) => self.asked(wait, last_line, now_ms),
             (Phase::Awaiting(_), None) if sight == Sight::Busy => self.resume(now_ms),

@@ -1,6 +1,6 @@
 //! Tables for the machine: events in, effects and states out.
 
-use super::awaiting::{Sight, Wait};
+use super::awaiting::{Poll, Sight, Wait};
 use super::event::{Effect, Event, Fate};
 use super::state::Command;
 use super::step::step;
@@ -78,6 +78,7 @@ pub(super) fn reads(count: u64) -> Sight {
         secret: false,
         token: (7, count),
         replaced: false,
+        poll: None,
     })
 }
 
@@ -345,6 +346,39 @@ fn clocks_stand_still_while_input_is_awaited() {
     assert_eq!(bench.looked(10, Sight::Busy, "Name: bob"), [Effect::TellResumed]);
     assert_eq!(bench.command.state(), CommandState::Running);
     assert_eq!(bench.deadline(), (600, vec![Effect::Interrupt]));
+}
+
+#[test]
+fn what_only_may_wait_goes_on_with_the_next_output() {
+    let polls = |round, limit_ms| {
+        let poll = Poll { limit_ms, company: false, keys: true, cpu_ms: 0 };
+        let Sight::Waits(wait) = reads(round) else { panic!() };
+        Sight::Waits(Wait { evidence: Evidence::TtyPoll, poll: Some(poll), ..wait })
+    };
+    for (limit_ms, answered, asks_again) in
+        [(None, false, true), (Some(5_000), false, false), (Some(5_000), true, true)]
+    {
+        let mut bench = Bench::running(spec("x"));
+        assert_eq!(bench.looked(400, polls(1, limit_ms), "").len(), 1);
+        assert_eq!(bench.command.state(), CommandState::AwaitingInput);
+        if answered {
+            assert_eq!(bench.at(10, Event::InputSent), []);
+        }
+        let redraw = Event::Output { bytes: b"redrawn", stderr: false };
+        assert_eq!(bench.at(3_000, redraw), [Effect::TellResumed]);
+        // What redraws by itself goes by its own clock, and its time limits run on.
+        let again = bench.looked(400, polls(2, limit_ms), "");
+        assert_eq!(again.len(), usize::from(asks_again), "{limit_ms:?} {answered}");
+    }
+    // A service that has the terminal among its descriptors offers a key or two.
+    let ready = Some(Ready::Log("up".to_owned()));
+    let mut service = Bench::running(CommandSpec { ready, ..spec("x") });
+    assert_eq!(service.looked(60_000, polls(1, None), "h: help"), []);
+    // A read that is still the same goes on in spite of output.
+    let mut bench = Bench::running(spec("x"));
+    assert_eq!(bench.looked(400, reads(1), "Name: ").len(), 1);
+    assert_eq!(bench.at(10, Event::Output { bytes: b"note", stderr: false }), []);
+    assert_eq!(bench.looked(15, reads(1), "Name: note"), []);
 }
 
 #[test]

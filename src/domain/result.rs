@@ -158,6 +158,9 @@ pub struct Awaiting {
 pub enum Evidence {
     /// A process of the foreground group is blocked in a read on the terminal.
     TtyRead,
+    /// The terminal is in line mode with its echo off, as for a password, and who has done that
+    /// waits in a poll on it or cannot be examined.
+    EchoOff,
     /// It waits in poll, select or epoll with the terminal among its descriptors.
     TtyPoll,
     /// The named fallback of the founding text, where the process cannot be examined: no output

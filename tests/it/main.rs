@@ -10,6 +10,7 @@
 mod cases_orchestrator;
 mod cases_policy;
 mod cases_terminal;
+mod cases_terminal_input;
 mod cases_terminal_output;
 mod cases_terminal_typing;
 mod cli_documents;

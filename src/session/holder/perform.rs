@@ -3,7 +3,6 @@
 use rustix::process::Signal;
 
 use crate::command::event::{Effect, Event};
-use crate::command::lines::last_line;
 use crate::domain::key::Refused;
 use crate::domain::plan::Ready;
 use crate::session::wire::FactBody;
@@ -12,59 +11,14 @@ use super::super::driver;
 use super::super::os::process;
 use super::checker::Checker;
 use super::input::Modes;
-use super::probe::View;
 use super::proc::{self, Process};
 use super::session::{Session, Started};
 use super::tree::signal_all;
 
-/// First look after the output has stopped.
-const LOOK_FIRST_MS: u64 = 15;
-/// Looks become rarer up to this.
-const LOOK_PAUSE_MAX_MS: u64 = 250;
 /// How long an interrupt waits for the shell to be blocked.
 const SAFE_WAIT_MS: u64 = 50;
 /// How often a tree that is being ended is looked at.
 const TREE_EVERY_MS: u64 = 5;
-
-/// When the foreground group is looked at.
-#[derive(Default)]
-pub(super) struct Looks {
-    due_ms: Option<u64>,
-    pause_ms: u64,
-    /// Whoever was last seen waiting does so at the second terminal.
-    at_stderr: bool,
-    /// The shell was last seen to wait for a command with one open.
-    idle_seen: bool,
-}
-
-impl Looks {
-    /// Something has happened: look again soon.
-    pub(super) fn soon(&mut self, now_ms: u64) {
-        self.due_ms = Some(now_ms + LOOK_FIRST_MS);
-        self.pause_ms = LOOK_FIRST_MS;
-    }
-
-    /// No command, no looks.
-    pub(super) fn stop(&mut self) {
-        *self = Self::default();
-    }
-
-    /// True when it is time.
-    pub(super) fn is_due(&self, now_ms: u64) -> bool {
-        self.due_ms.is_some_and(|due| due <= now_ms)
-    }
-
-    /// An answer goes to the second terminal.
-    pub(super) fn at_stderr(&self) -> bool {
-        self.at_stderr
-    }
-
-    /// The time of the next one.
-    pub(super) fn due(&self) -> Option<u64> {
-        self.due_ms
-    }
-}
-
 impl Session {
     /// Does what the machine asks.
     pub(super) fn perform(&mut self, effect: Effect, now_ms: u64) {
@@ -193,51 +147,6 @@ impl Session {
             self.ports.watch_service(matches!(ready, Ready::Port(_)), now_ms);
         }
         self.feed(Event::Started, now_ms);
-    }
-
-    /// Looks whether the foreground group waits for input.
-    pub(super) fn look(&mut self, now_ms: u64) {
-        let wanted = self.active.as_ref().is_some_and(|active| active.command.wants_looks());
-        if !wanted {
-            self.looks.stop();
-            return;
-        }
-        self.looks.pause_ms = (self.looks.pause_ms * 2).clamp(LOOK_FIRST_MS, LOOK_PAUSE_MAX_MS);
-        self.looks.due_ms = Some(now_ms + self.looks.pause_ms);
-        if self.input.waits() {
-            return;
-        }
-        if self.shell.has_lost_its_command() {
-            self.recover_command(now_ms);
-            return;
-        }
-        self.looks.idle_seen = false;
-        let tree = self.tree.everything();
-        let seen = View {
-            main: &self.main,
-            stderr: &self.stderr,
-            shell: self.shell.pid,
-            shell_program: self.shell.program,
-        }
-        .look(&tree);
-        self.looks.at_stderr = seen.at_stderr;
-        let last_line = last_line(self.capture.tail());
-        self.feed(Event::Looked { sight: seen.sight, last_line: &last_line }, now_ms);
-    }
-
-    /// The shell has been told to go, and waits for the word. An interrupt has taken the text from
-    /// it, or the command has broken the driver (a DEBUG trap under `extdebug` that lets nothing
-    /// pass).
-    fn recover_command(&mut self, now_ms: u64) {
-        let interrupted = self.active.as_ref().is_some_and(|active| active.command.is_ending());
-        if !interrupted && !self.shell.may_be_given_again() {
-            if std::mem::replace(&mut self.looks.idle_seen, true) {
-                self.feed(Event::ReportLost, now_ms);
-            }
-        } else if interrupted || self.shell.give_again().is_err() {
-            self.shell.forget_command();
-            self.feed(Event::Reported { status: 130, pipe_status: None }, now_ms);
-        }
     }
 
     /// Looks at what is left of a tree that is being ended.

@@ -1,22 +1,22 @@
 //! A look at the foreground group: does a process there wait for one of our terminals?
 
-use std::fs::File;
-use std::os::unix::fs::FileExt as _;
-
-use crate::command::awaiting::{Sight, Wait};
+use crate::command::awaiting::{Poll, Sight, Wait};
 use crate::domain::result::Evidence;
 
-use super::super::os::pty::Terminal;
-use super::proc::{self, Blocked, Process};
+use super::super::os::pty::{Taking, Terminal};
+use super::polled::{Polled, polled};
+use super::proc::{self, Process, Slave};
 
 /// `/dev/tty`, whatever it stands for.
 const DEVICE_TTY: u64 = 5 << 8;
+/// The master of any pseudo-terminal.
+const DEVICE_PTMX: u64 = 5 << 8 | 2;
+/// Pseudo-terminals within pseudo-terminals that are followed.
+const RELAYS_MAX: usize = 3;
+/// More threads than this are not asked whether they have stirred: looking is as cheap.
+const STILL_THREADS_MAX: usize = 16;
 /// bash reads its own prompt's line with a buffer of this size, and its `read` never does.
 const PROMPT_READ_BYTES: u64 = 0x400;
-/// A poll that ends by itself so soon is a tick, not a question.
-const POLL_MS_MIN: i64 = 10_000;
-/// More descriptors than this nobody hands to poll who waits for a person.
-const POLLED_MAX: u64 = 1024;
 
 /// Whom the look is for.
 pub(super) struct View<'a> {
@@ -34,222 +34,238 @@ pub(super) struct Seen {
     pub at_stderr: bool,
 }
 
+/// The threads of a foreground group, and how often each has run: as long as none has run again,
+/// and the group is the same, a look would show the same.
+#[derive(Debug)]
+pub(super) struct Still {
+    group: i32,
+    threads: Vec<(i32, i32, u64)>,
+}
+
+impl Still {
+    /// True while nobody there has stirred.
+    pub(super) fn holds(&self, main: &Terminal) -> bool {
+        main.foreground() == Some(self.group)
+            && self.threads.iter().all(|&(pid, thread, runs)| proc::runs(pid, thread) == Some(runs))
+    }
+}
+
+/// A terminal as its processes see it.
+#[derive(Clone, Copy, Debug)]
+enum Face {
+    /// The session's own.
+    Session,
+    /// The slave of a pseudo-terminal that a process relays: `script`, `sudo`, `expect`.
+    Relayed(Slave),
+}
+
 impl View<'_> {
     /// Looks at the foreground group; `tree` are the session's other processes.
-    pub(super) fn look(&self, tree: &[Process]) -> Seen {
+    pub(super) fn look(&self, tree: &[Process]) -> (Seen, Option<Still>) {
         let nothing = Seen { sight: Sight::Busy, at_stderr: false };
-        let Some(group) = self.main.foreground() else { return nothing };
-        let mut best = nothing;
-        let shell = proc::process(self.shell).filter(|shell| shell.group == group);
+        let Some(group) = self.main.foreground() else { return (nothing, None) };
+        // The leader of a session cannot leave the group that bears its name.
+        let shell = (group == self.shell).then(|| proc::process(self.shell)).flatten();
         let members = shell.iter().chain(tree.iter().filter(|member| member.group == group));
+        // Before they are looked at: who runs in between is seen to have run.
+        let still = self.still(group, members.clone(), tree);
+        let seen = self.best_of(members, tree, Face::Session, RELAYS_MAX).unwrap_or(nothing);
+        (seen, still)
+    }
+
+    /// `None` where a look would take more than the group: other terminals are relayed, or there
+    /// are many threads.
+    fn still<'p>(
+        &self,
+        group: i32,
+        members: impl Iterator<Item = &'p Process>,
+        tree: &[Process],
+    ) -> Option<Still> {
+        if tree.iter().any(|process| process.tty != 0 && process.tty != self.main.device) {
+            return None;
+        }
+        let mut threads = Vec::new();
         for member in members {
             for thread in proc::threads(member.pid) {
-                match self.look_at(member.pid, thread) {
-                    Some(seen) if is_certain(seen.sight) => return seen,
-                    Some(seen) => best = seen,
-                    None => {}
+                threads.push((member.pid, thread, proc::runs(member.pid, thread)?));
+                if threads.len() > STILL_THREADS_MAX {
+                    return None;
+                }
+            }
+        }
+        (!threads.is_empty()).then_some(Still { group, threads })
+    }
+
+    fn best_of<'p>(
+        &self,
+        members: impl Iterator<Item = &'p Process>,
+        tree: &[Process],
+        face: Face,
+        relays: usize,
+    ) -> Option<Seen> {
+        let mut best: Option<Seen> = None;
+        for member in members {
+            for thread in proc::threads(member.pid) {
+                let Some(seen) = self.look_at(member, thread, tree, face, relays) else { continue };
+                if rank(seen.sight) == Rank::Certain {
+                    return Some(seen);
+                }
+                if best.is_none_or(|best| rank(best.sight) < rank(seen.sight)) {
+                    best = Some(seen);
                 }
             }
         }
         best
     }
 
-    fn look_at(&self, pid: i32, thread: i32) -> Option<Seen> {
+    fn look_at(
+        &self,
+        member: &Process,
+        thread: i32,
+        tree: &[Process],
+        face: Face,
+        relays: usize,
+    ) -> Option<Seen> {
+        let pid = member.pid;
         let Ok(blocked) = proc::blocked_in(pid, thread) else {
-            let sight = Sight::Hidden { secret: self.main.is_secret() };
-            return Some(Seen { sight, at_stderr: false });
+            // What its state shows is open to everyone: who works does not wait.
+            let sight = Sight::Hidden { secret: self.taking(face, false) == Taking::Secrets };
+            let sleeps = member.state == b'S';
+            return sleeps.then_some(Seen { sight, at_stderr: false });
         };
         let blocked = blocked?;
-        let (evidence, at_stderr) = if is_read(blocked.number) {
-            (Evidence::TtyRead, self.terminal_of(pid, blocked.arguments[0])?)
+        let (poll, at_stderr) = if is_read(blocked.number) {
+            (None, self.terminal_of(face, pid, blocked.arguments[0])?)
         } else {
-            (Evidence::TtyPoll, self.polled(pid, blocked)?)
+            let polled = polled(pid, blocked)?;
+            let mut terminals =
+                polled.descriptors.iter().filter_map(|&fd| self.terminal_of(face, pid, fd));
+            let at_stderr = terminals.next()?;
+            if let Some(inner) = polled.descriptors.iter().find_map(|&fd| relayed(pid, fd)) {
+                return self.behind(inner, tree, relays);
+            }
+            let poll = Poll {
+                limit_ms: polled.limit_ms,
+                company: self.has_company(face, member, thread, &polled, tree),
+                keys: self.taking(face, at_stderr) == Taking::Keys,
+                cpu_ms: member.cpu_ms,
+            };
+            (Some(poll), at_stderr)
         };
-        let terminal = if at_stderr { self.stderr } else { self.main };
         // Something to read is there: it is about to wake.
-        if terminal.unread() > 0 {
+        if matches!(face, Face::Session) && self.terminal(at_stderr).unread() > 0 {
             return None;
         }
         let is_shell = pid == self.shell;
         let replaced = is_shell && proc::program_of(pid) != self.shell_program;
         let prompts = is_shell && !replaced && blocked.arguments[2] == PROMPT_READ_BYTES;
-        let sight = if prompts && evidence == Evidence::TtyRead {
+        let sight = if prompts && poll.is_none() {
             Sight::ShellPrompt
         } else {
+            let evidence = if poll.is_none() { Evidence::TtyRead } else { Evidence::TtyPoll };
             let token = (thread, proc::waits(pid, thread));
-            Sight::Waits(Wait { evidence, secret: terminal.is_secret(), token, replaced })
+            let secret = self.taking(face, at_stderr) == Taking::Secrets;
+            Sight::Waits(Wait { evidence, secret, token, replaced, poll })
         };
         Some(Seen { sight, at_stderr })
     }
 
+    /// A process that relays another terminal waits for nobody itself: those on it may.
+    fn behind(&self, inner: Slave, tree: &[Process], relays: usize) -> Option<Seen> {
+        let relays = relays.checked_sub(1)?;
+        let is_member =
+            |member: &&Process| member.tty == inner.device && member.group == member.foreground;
+        let members = tree.iter().filter(is_member);
+        let seen = self.best_of(members, tree, Face::Relayed(inner), relays)?;
+        // Whoever answers does so by way of the relay, on the session's own terminal.
+        Some(Seen { at_stderr: false, ..seen })
+    }
+
     /// `Some(true)`: the descriptor is the second terminal; `None`: neither.
-    fn terminal_of(&self, pid: i32, descriptor: u64) -> Option<bool> {
-        let device = proc::device_of(pid, descriptor)?;
-        if device == self.main.device || device == DEVICE_TTY {
-            Some(false)
-        } else {
-            (device == self.stderr.device).then_some(true)
+    fn terminal_of(&self, face: Face, pid: i32, descriptor: u64) -> Option<bool> {
+        let opened = proc::device_of(pid, descriptor)?;
+        let device = match face {
+            Face::Session => self.main.device,
+            Face::Relayed(slave) => slave.device,
+        };
+        if opened == device || opened == DEVICE_TTY {
+            return Some(false);
+        }
+        (matches!(face, Face::Session) && opened == self.stderr.device).then_some(true)
+    }
+
+    fn terminal(&self, at_stderr: bool) -> &Terminal {
+        if at_stderr { self.stderr } else { self.main }
+    }
+
+    fn taking(&self, face: Face, at_stderr: bool) -> Taking {
+        match face {
+            Face::Session => self.terminal(at_stderr).taking(),
+            // The relay has taken the line mode from the session's own terminal.
+            Face::Relayed(slave) => Taking::of_slave(slave.number).unwrap_or(Taking::Keys),
         }
     }
 
-    fn polled(&self, pid: i32, blocked: Blocked) -> Option<bool> {
-        let [first, second, third, fourth, fifth, _] = blocked.arguments;
-        let memory = Memory::of(pid)?;
-        let number = blocked.number;
-        let descriptors = if number == libc::SYS_ppoll || is_poll(number) {
-            let patient = if number == libc::SYS_ppoll {
-                memory.is_long_timespec(third)
-            } else {
-                is_long_ms(third)
-            };
-            patient.then(|| memory.polled(first, second))?
-        } else if number == libc::SYS_pselect6 || is_select(number) {
-            let patient = if number == libc::SYS_pselect6 {
-                memory.is_long_timespec(fifth)
-            } else {
-                memory.is_long_timeval(fifth)
-            };
-            patient.then(|| memory.selected(first, second))?
-        } else if number == libc::SYS_epoll_pwait || is_epoll(number) {
-            is_long_ms(fourth).then(|| epolled(pid, first))?
-        } else if number == libc::SYS_epoll_pwait2 {
-            memory.is_long_timespec(fourth).then(|| epolled(pid, first))?
-        } else {
-            return None;
-        };
-        descriptors.into_iter().find_map(|descriptor| self.terminal_of(pid, descriptor))
+    /// True when it may as well be waiting for something else than the terminal.
+    fn has_company(
+        &self,
+        face: Face,
+        member: &Process,
+        thread: i32,
+        polled: &Polled,
+        tree: &[Process],
+    ) -> bool {
+        let pid = member.pid;
+        let others = polled
+            .descriptors
+            .iter()
+            .filter(|&&descriptor| self.terminal_of(face, pid, descriptor).is_none());
+        others.into_iter().any(|&descriptor| proc::leads_elsewhere(pid, descriptor))
+            || tree.iter().any(|child| child.parent == pid && !b"ZTt".contains(&child.state))
+            || proc::threads(pid).into_iter().any(|other| other != thread && works(pid, other))
     }
 }
 
-fn is_certain(sight: Sight) -> bool {
+/// True for a thread that runs, waits for a disk, or polls for an answer that may not come (the look-up
+/// of a name): what an idle one does has no limit.
+fn works(pid: i32, thread: i32) -> bool {
+    proc::thread_works(pid, thread)
+        || proc::blocked_in(pid, thread)
+            .ok()
+            .flatten()
+            .and_then(|blocked| polled(pid, blocked))
+            .is_some_and(|polled| polled.limit_ms.is_some())
+}
+
+/// How much a sight weighs against another's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Busy,
+    Limited,
+    Hidden,
+    Unlimited,
+    Certain,
+}
+
+fn rank(sight: Sight) -> Rank {
     match sight {
-        Sight::ShellPrompt => true,
-        Sight::Waits(wait) => wait.evidence == Evidence::TtyRead,
-        Sight::Busy | Sight::Hidden { .. } => false,
+        Sight::Busy => Rank::Busy,
+        Sight::ShellPrompt => Rank::Certain,
+        Sight::Hidden { .. } => Rank::Hidden,
+        Sight::Waits(wait) => match wait.poll {
+            None => Rank::Certain,
+            Some(poll) if poll.limit_ms.is_none() => Rank::Unlimited,
+            Some(_) => Rank::Limited,
+        },
     }
+}
+
+/// The terminal whose master this descriptor is.
+fn relayed(pid: i32, descriptor: u64) -> Option<Slave> {
+    let is_master = proc::device_of(pid, descriptor)? == DEVICE_PTMX;
+    is_master.then(|| proc::slave_of(pid, descriptor)).flatten()
 }
 
 fn is_read(number: i64) -> bool {
     [libc::SYS_read, libc::SYS_readv].contains(&number)
-}
-
-#[cfg(target_arch = "x86_64")]
-fn is_poll(number: i64) -> bool {
-    number == libc::SYS_poll
-}
-
-#[cfg(target_arch = "x86_64")]
-fn is_select(number: i64) -> bool {
-    number == libc::SYS_select
-}
-
-#[cfg(target_arch = "x86_64")]
-fn is_epoll(number: i64) -> bool {
-    number == libc::SYS_epoll_wait
-}
-
-// Newer architectures have the `p` forms alone.
-#[cfg(not(target_arch = "x86_64"))]
-fn is_poll(_: i64) -> bool {
-    false
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn is_select(_: i64) -> bool {
-    false
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn is_epoll(_: i64) -> bool {
-    false
-}
-
-/// A timeout argument in ms is a C `int`: its upper half means nothing.
-fn is_long_ms(argument: u64) -> bool {
-    let [a, b, c, d, ..] = argument.to_le_bytes();
-    let ms = i32::from_le_bytes([a, b, c, d]);
-    ms < 0 || i64::from(ms) >= POLL_MS_MIN
-}
-
-/// What the epoll instance watches.
-fn epolled(pid: i32, descriptor: u64) -> Vec<u64> {
-    let watched = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{descriptor}"));
-    watched
-        .unwrap_or_default()
-        .lines()
-        .filter_map(|line| {
-            let mut words = line.strip_prefix("tfd:")?.split_ascii_whitespace();
-            let descriptor = words.next()?.parse().ok()?;
-            let events = u32::from_str_radix(words.nth(1)?, 16).ok()?;
-            // EPOLLIN: who only waits to write waits for nobody.
-            (events & 1 != 0).then_some(descriptor)
-        })
-        .collect()
-}
-
-/// Another process's memory: the arguments of its system call.
-struct Memory(File);
-
-impl Memory {
-    fn of(pid: i32) -> Option<Self> {
-        File::open(format!("/proc/{pid}/mem")).ok().map(Self)
-    }
-
-    fn read<const N: usize>(&self, address: u64) -> Option<[u8; N]> {
-        let mut bytes = [0; N];
-        self.0.read_exact_at(&mut bytes, address).ok()?;
-        Some(bytes)
-    }
-
-    /// No address: for ever.
-    fn is_long_timespec(&self, address: u64) -> bool {
-        address == 0
-            || self
-                .read::<8>(address)
-                .is_some_and(|seconds| i64::from_le_bytes(seconds) >= POLL_MS_MIN / 1000)
-    }
-
-    /// Its seconds come first, too.
-    fn is_long_timeval(&self, address: u64) -> bool {
-        self.is_long_timespec(address)
-    }
-
-    /// `struct pollfd { int fd; short events; short revents; }`
-    fn polled(&self, address: u64, count: u64) -> Vec<u64> {
-        (0..count.min(POLLED_MAX))
-            .filter_map(|index| {
-                let [a, b, c, d, events, ..] = self.read::<8>(address + index * 8)?;
-                let wants_input = i16::from(events) & libc::POLLIN != 0;
-                let descriptor = u64::try_from(i32::from_le_bytes([a, b, c, d])).ok()?;
-                wants_input.then_some(descriptor)
-            })
-            .collect()
-    }
-
-    /// A bit for each descriptor.
-    fn selected(&self, count: u64, address: u64) -> Vec<u64> {
-        if address == 0 {
-            return Vec::new();
-        }
-        (0..count.min(POLLED_MAX))
-            .filter(|descriptor| {
-                self.read::<1>(address + descriptor / 8)
-                    .is_some_and(|[byte]| byte & (1 << (descriptor % 8)) != 0)
-            })
-            .collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_long_timeouts_are_waits() {
-        for (argument, long) in
-            [(0xffff_ffff, true), (0, false), (9_999, false), (10_000, true), (u64::MAX, true)]
-        {
-            assert_eq!(is_long_ms(argument), long, "{argument}");
-        }
-    }
 }

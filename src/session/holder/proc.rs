@@ -12,8 +12,13 @@ pub(in crate::session) struct Process {
     pub pid: i32,
     /// When it started, in ticks since boot: with the pid it names a process for good.
     pub start: u64,
+    pub parent: i32,
     /// Its process group.
     pub group: i32,
+    /// Its controlling terminal's device; 0 is none.
+    pub tty: u64,
+    /// That terminal's foreground group.
+    pub foreground: i32,
     /// `Z` is a corpse.
     pub state: u8,
     /// CPU time, its own and that of the children it has waited for.
@@ -23,6 +28,8 @@ pub(in crate::session) struct Process {
 
 /// The kernel's clock in `stat`: 100 ticks a second on every Linux that runs this.
 const TICK_MS: u64 = 10;
+/// Unix 98 pseudo-terminals, by 256 each.
+const PTY_SLAVE_MAJOR: u32 = 136;
 /// A command line in a result is for recognising a process.
 const COMMAND_CHARS_MAX: usize = 200;
 
@@ -43,7 +50,10 @@ fn parse_stat(pid: i32, stat: &[u8]) -> Option<Process> {
     Some(Process {
         pid,
         start: number(19)?,
+        parent: fields.get(1)?.parse().ok()?,
         group: fields.get(2)?.parse().ok()?,
+        tty: number(4).unwrap_or(0),
+        foreground: fields.get(5)?.parse().ok()?,
         state: *fields.first()?.as_bytes().first()?,
         cpu_ms: ticks * TICK_MS,
         name,
@@ -171,6 +181,9 @@ fn parent_of(pid: i32) -> Option<i32> {
 
 /// The threads of a process.
 pub(super) fn threads(pid: i32) -> Vec<i32> {
+    if is_single_threaded(pid) {
+        return vec![pid];
+    }
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
@@ -184,9 +197,11 @@ pub(super) struct Blocked {
 
 /// `Ok(None)`: it runs, or is gone. `Err`: it may not be examined.
 pub(super) fn blocked_in(pid: i32, thread: i32) -> Result<Option<Blocked>, ()> {
-    match fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall")) {
+    match list(&format!("/proc/{pid}/task/{thread}/syscall")) {
         Ok(line) => Ok(parse_syscall(&line)),
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Err(()),
+        // A kernel that shows nobody's calls.
+        Err(_) if !fs::exists("/proc/self/syscall").unwrap_or(true) => Err(()),
         Err(_) => Ok(None),
     }
 }
@@ -199,6 +214,13 @@ fn parse_syscall(line: &str) -> Option<Blocked> {
         *argument = u64::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok()?;
     }
     Some(Blocked { number, arguments })
+}
+
+/// How often a thread has run on a processor; `None` where that is not counted.
+pub(super) fn runs(pid: i32, thread: i32) -> Option<u64> {
+    let line = list(&format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
+    let runs = line.split_ascii_whitespace().nth(2)?.parse().ok()?;
+    (runs > 0).then_some(runs)
 }
 
 /// How often a thread has given up the processor by itself: two waits differ in it.
@@ -215,6 +237,80 @@ pub(super) fn waits(pid: i32, thread: i32) -> u64 {
 /// The device behind a process's descriptor.
 pub(super) fn device_of(pid: i32, descriptor: u64) -> Option<u64> {
     Some(fs::metadata(format!("/proc/{pid}/fd/{descriptor}")).ok()?.st_rdev())
+}
+
+/// What a process's descriptor leads to, as the kernel names it.
+pub(super) fn link_of(pid: i32, descriptor: u64) -> Option<String> {
+    let link = fs::read_link(format!("/proc/{pid}/fd/{descriptor}")).ok()?;
+    Some(link.to_string_lossy().into_owned())
+}
+
+/// True for a descriptor over which another process or machine may say something: a socket, a watch
+/// on files, or a pipe; but not for one that only leads back to the same process, which programs
+/// have to wake themselves.
+pub(super) fn leads_elsewhere(pid: i32, descriptor: u64) -> bool {
+    let Some(link) = link_of(pid, descriptor) else { return false };
+    if let Some(inode) = link.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']')) {
+        return !inode.parse().is_ok_and(|inode| has_pair(pid, inode));
+    }
+    let is_own = |&other: &u64| {
+        other != descriptor && link_of(pid, other).is_some_and(|other| other == link)
+    };
+    link == "anon_inode:inotify"
+        || (link.starts_with("pipe:") && !descriptors(pid).iter().any(is_own))
+}
+
+/// The ends of a `socketpair` are made one after the other, and have no name.
+fn has_pair(pid: i32, inode: u64) -> bool {
+    let names = [inode.saturating_sub(1), inode + 1].map(|other| format!("socket:[{other}]"));
+    let pair = descriptors(pid)
+        .into_iter()
+        .filter_map(|descriptor| link_of(pid, descriptor))
+        .find_map(|link| names.iter().position(|name| *name == link));
+    let Some(other) = pair.map(|index| if index == 0 { inode - 1 } else { inode + 1 }) else {
+        return false;
+    };
+    let sockets = fs::read_to_string(format!("/proc/{pid}/net/unix")).unwrap_or_default();
+    [inode, other].into_iter().all(|inode| is_nameless(&sockets, inode))
+}
+
+/// `Num RefCount Protocol Flags Type St Inode Path`: connected, and no path.
+fn is_nameless(sockets: &str, inode: u64) -> bool {
+    let inode = inode.to_string();
+    sockets.lines().any(|line| {
+        let mut words = line.split_ascii_whitespace().skip(5);
+        words.next() == Some("03") && words.next() == Some(&*inode) && words.next().is_none()
+    })
+}
+
+fn descriptors(pid: i32) -> Vec<u64> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// The slave of a pseudo-terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slave {
+    /// As in `/dev/pts/4`.
+    pub number: u32,
+    pub device: u64,
+}
+
+/// The slave behind a descriptor that is the master of a pseudo-terminal.
+pub(super) fn slave_of(pid: i32, descriptor: u64) -> Option<Slave> {
+    let info = fs::read_to_string(format!("/proc/{pid}/fdinfo/{descriptor}")).ok()?;
+    let index = info.lines().find_map(|line| line.strip_prefix("tty-index:"))?;
+    let number: u32 = index.trim().parse().ok()?;
+    let device = rustix::fs::makedev(PTY_SLAVE_MAJOR + number / 256, number % 256);
+    Some(Slave { number, device })
+}
+
+/// True when a thread runs, or waits for a disk.
+pub(super) fn thread_works(pid: i32, thread: i32) -> bool {
+    fs::read(format!("/proc/{pid}/task/{thread}/stat"))
+        .ok()
+        .and_then(|stat| parse_stat(thread, &stat))
+        .is_some_and(|thread| b"RD".contains(&thread.state))
 }
 
 /// The file that a process runs.
@@ -237,6 +333,7 @@ mod tests {
         let stat = b"12 (a) b) S 1 34 34 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4711 100 200";
         let process = parse_stat(12, stat).unwrap();
         assert_eq!((process.group, process.state, process.start), (34, b'S', 4711));
+        assert_eq!((process.parent, process.tty, process.foreground), (1, 0, -1));
         assert_eq!((process.cpu_ms, process.name.as_str()), (260, "a) b"));
     }
 
@@ -246,6 +343,27 @@ mod tests {
         let me = process(pid).unwrap();
         assert!(me.is_there());
         assert!(!Process { start: me.start + 1, ..me }.is_there());
+    }
+
+    #[test]
+    fn what_leads_back_to_the_same_process_leads_nowhere() {
+        use std::os::fd::AsRawFd as _;
+        let pid = i32::try_from(std::process::id()).unwrap();
+        let number = |end: &dyn std::os::fd::AsRawFd| u64::try_from(end.as_raw_fd()).unwrap();
+        let (reader, writer) = std::io::pipe().unwrap();
+        assert!(!leads_elsewhere(pid, number(&reader)));
+        drop(writer);
+        assert!(leads_elsewhere(pid, number(&reader)));
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        assert!(leads_elsewhere(pid, number(&server)) && leads_elsewhere(pid, number(&other)));
+        // Other tests make sockets, too: now and then one comes in between.
+        let pair = (0..100)
+            .map(|_| std::os::unix::net::UnixStream::pair().unwrap())
+            .find(|(end, _)| !leads_elsewhere(pid, number(end)));
+        let (end, far_end) = pair.unwrap();
+        drop(far_end);
+        assert!(leads_elsewhere(pid, u64::try_from(end.as_raw_fd()).unwrap()));
     }
 
     #[test]

@@ -145,12 +145,9 @@ impl Terminal {
         self.pty.process_group_leader().filter(|&group| group > 0)
     }
 
-    /// True in line mode without echo: a password is typed.
-    pub(in crate::session) fn is_secret(&self) -> bool {
-        tcgetattr(&self.slave).is_ok_and(|modes| {
-            modes.local_modes.contains(LocalModes::ICANON)
-                && !modes.local_modes.contains(LocalModes::ECHO)
-        })
+    /// How it takes input.
+    pub(in crate::session) fn taking(&self) -> Taking {
+        tcgetattr(&self.slave).map_or(Taking::Lines, |modes| Taking::of(&modes))
     }
 
     /// How it takes input at the moment; `None` when it is gone.
@@ -259,6 +256,37 @@ impl Terminal {
 impl AsFd for Terminal {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.master.as_fd()
+    }
+}
+
+/// How a terminal takes input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::session) enum Taking {
+    /// By the line, with echo.
+    Lines,
+    /// By the line, without echo: a password.
+    Secrets,
+    /// By the key.
+    Keys,
+}
+
+impl Taking {
+    fn of(modes: &Termios) -> Self {
+        if !modes.local_modes.contains(LocalModes::ICANON) {
+            Self::Keys
+        } else if modes.local_modes.contains(LocalModes::ECHO) {
+            Self::Lines
+        } else {
+            Self::Secrets
+        }
+    }
+
+    /// The same of any pseudo-terminal's slave; `None` when it may not be opened.
+    pub(in crate::session) fn of_slave(number: u32) -> Option<Self> {
+        let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let path = format!("/dev/pts/{number}");
+        let slave = rustix::fs::open(path, flags, rustix::fs::Mode::empty()).ok()?;
+        tcgetattr(slave).ok().map(|modes| Self::of(&modes))
     }
 }
 

@@ -120,6 +120,28 @@ fn who_polls_the_terminal_may_be_waiting() {
 }
 
 #[test]
+fn what_may_wait_ends_with_the_next_output() {
+    with(async {
+        let mut session = open().await;
+        let id = session.begin(command("", "(sleep 1; echo tick) & read -e -p 'Go? ' x")).await;
+        for prompt in ["Go? ", "Go? tick"] {
+            let awaiting = asked(&mut session).await;
+            assert_eq!((&*awaiting.prompt, awaiting.certainty), (prompt, Certainty::Possible));
+        }
+        let states = |fact: &FactBody| match fact {
+            FactBody::Awaiting { .. } => Some(true),
+            FactBody::Resumed { .. } => Some(false),
+            _ => None,
+        };
+        let told: Vec<_> = session.facts.iter().filter_map(states).collect();
+        assert_eq!(told, [true, false, true], "{:?}", session.facts);
+        answer(&mut session, &id, "\n").await;
+        assert_eq!(session.end_of(&id).await.end.exit_code, Some(0));
+        assert_eq!(session.close().await, 0);
+    });
+}
+
+#[test]
 fn rules_and_given_inputs_answer() {
     with(async {
         let mut session = open().await;

@@ -1,7 +1,8 @@
 //! Figures, by hand: `cargo test --release --test it -- --ignored --nocapture measure`.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use callboard::domain::session::Limit;
 use callboard::session::wire::FactBody;
 
 use super::house::{command, open_on, stage, with};
@@ -82,6 +83,44 @@ fn measure() {
         }
         session.close().await;
     });
+}
+
+#[test]
+#[ignore = "figures, not a check"]
+fn measure_idle_sessions() {
+    const SESSIONS: usize = 200;
+    const WATCHED: Duration = Duration::from_secs(10);
+    with(async {
+        let stage = stage();
+        for text in ["", "read -p 'Name: ' x", "read -e x", "sleep 600"] {
+            let mut sessions = Vec::new();
+            for _ in 0..SESSIONS {
+                let mut session = open_on(stage.clone()).await.unwrap();
+                if !text.is_empty() {
+                    let mut idle = command("", text);
+                    idle.limit = Limit::Exact { ms: 600_000 };
+                    session.begin(idle).await;
+                }
+                sessions.push(session);
+            }
+            // They settle first.
+            tokio::time::sleep(WATCHED).await;
+            let used = || sessions.iter().map(|session| runtime_ns(session.holder)).sum::<u64>();
+            let before = used();
+            tokio::time::sleep(WATCHED).await;
+            let part = (used() - before) as f64 / WATCHED.as_nanos() as f64;
+            println!("{SESSIONS} sessions with `{text}`: {:.3} % of a core", part * 100.0);
+            for session in sessions {
+                session.close().await;
+            }
+        }
+    });
+}
+
+/// What a process of one thread has had of processors.
+fn runtime_ns(pid: i32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
+    stat.split_ascii_whitespace().next().unwrap().parse().unwrap()
 }
 
 fn rss(pid: i32) -> u64 {

@@ -1,6 +1,8 @@
 //! Sessions with a real stage, real holders and a real bash.
 
 mod background;
+#[path = "../corpus/mod.rs"]
+mod corpus;
 mod delivery;
 mod ending;
 mod house;

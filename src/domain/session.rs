@@ -38,6 +38,39 @@ pub enum Shell {
     /// GNU bash.
     #[default]
     Bash,
+    /// zsh.
+    Zsh,
+    /// fish.
+    Fish,
+    /// dash, or whatever the machine calls sh.
+    Sh,
+}
+
+impl Shell {
+    /// Every shell by its name.
+    pub const ALL: [(&'static str, Self); 4] =
+        [("bash", Self::Bash), ("zsh", Self::Zsh), ("fish", Self::Fish), ("sh", Self::Sh)];
+
+    /// Its name, as a manifest says it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bash => "bash",
+            Self::Zsh => "zsh",
+            Self::Fish => "fish",
+            Self::Sh => "sh",
+        }
+    }
+}
+
+impl std::str::FromStr for Shell {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, shell)| *shell).ok_or_else(
+            || format!("no shell `{}`: there are bash, zsh, fish and sh", name.escape_debug()),
+        )
+    }
 }
 
 /// Size of a terminal window in character cells.

@@ -298,6 +298,9 @@ impl Session {
             self.look_at_tree(now_ms);
         }
         self.feed_input(now_ms);
+        if self.shell.nudge_due().is_some_and(|due| due <= now_ms) {
+            self.nudge_shell(now_ms);
+        }
         if self.looks.is_due(now_ms) {
             self.look(now_ms);
         }
@@ -338,6 +341,7 @@ impl Session {
             self.checker.as_ref().map(|checker| checker.due_ms),
             self.closing.as_ref().and_then(Closing::due),
             self.tell_at_ms,
+            self.shell.nudge_due(),
             self.shell.settles_at().filter(|&at| at > now_ms && !self.queue.is_empty()),
         ]
         .into_iter()

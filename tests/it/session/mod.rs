@@ -8,4 +8,5 @@ mod input;
 mod keys;
 mod limits;
 mod measure;
+mod shells;
 mod stage;

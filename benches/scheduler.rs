@@ -133,6 +133,8 @@ fn plan(count: usize, after: After) -> Plan {
         stop_on: vec![],
         service: None,
         verify: None,
+        shell: None,
+        shell_profile: false,
         artifacts: vec![],
     });
     Plan {
@@ -141,6 +143,7 @@ fn plan(count: usize, after: After) -> Plan {
         agents: agents.collect(),
         default_env: BTreeMap::new(),
         default_env_pass: vec![],
+        default_shell: Default::default(),
         tasks: tasks.collect(),
     }
 }

@@ -91,6 +91,7 @@ mod tests {
             agents: Vec::new(),
             default_env: Default::default(),
             default_env_pass: Vec::new(),
+            default_shell: Default::default(),
             tasks: Vec::new(),
         };
         let submitted = |run: &str| Event::RunSubmitted {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::{AgentName, Tag, TaskId, WorkspaceId};
 use super::raw_path;
+use super::session::Shell;
 
 /// What a run works from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,6 +24,9 @@ pub struct Plan {
     pub default_env: BTreeMap<String, String>,
     /// `[defaults] env_pass` of `agents.toml`.
     pub default_env_pass: Vec<String>,
+    /// `[defaults] shell` of `agents.toml`.
+    #[serde(default)]
+    pub default_shell: Shell,
     /// The tasks, in the manifest's order.
     pub tasks: Vec<TaskSpec>,
 }
@@ -87,6 +91,12 @@ pub struct TaskSpec {
     pub service: Option<Service>,
     /// A script that has to succeed after `run`, in the same session.
     pub verify: Option<String>,
+    /// Its sessions' shell; that of `agents.toml` if not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shell: Option<Shell>,
+    /// Whether its sessions have what the user's own shell has.
+    #[serde(default)]
+    pub shell_profile: bool,
     /// Globs of files to list in the report, relative to the root.
     pub artifacts: Vec<String>,
 }
@@ -111,6 +121,8 @@ impl TaskSpec {
             stop_on: Vec::new(),
             service: None,
             verify: None,
+            shell: None,
+            shell_profile: false,
             artifacts: Vec::new(),
         }
     }

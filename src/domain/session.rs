@@ -21,6 +21,9 @@ pub struct SessionSpec {
     pub env: Vec<(String, String)>,
     /// Which shell.
     pub shell: Shell,
+    /// Present where the session is to have what the user's own shell has.
+    #[serde(default)]
+    pub profile: Option<ProfileSpec>,
     /// Window size.
     pub size: Size,
     /// An existing folder of its own; `out.raw` and `out.idx` are made in it.
@@ -29,6 +32,20 @@ pub struct SessionSpec {
     /// An existing private folder, the session's `TMPDIR`, removed when it has closed.
     #[serde(with = "raw_path")]
     pub tmp: PathBuf,
+}
+
+/// How the user's profile is captured and used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProfileSpec {
+    /// A folder in which what was captured is kept; made if it is not there.
+    #[serde(with = "raw_path")]
+    pub cache: PathBuf,
+    /// Variables that it does not change.
+    pub keep: Vec<String>,
+    /// Variables that it may give although they look like secrets.
+    pub pass: Vec<String>,
+    /// How long it may take, in ms.
+    pub limit_ms: u64,
 }
 
 /// A shell that a driver exists for.

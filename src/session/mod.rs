@@ -8,6 +8,7 @@ mod driver;
 pub mod holder;
 pub mod link;
 mod os;
+mod profile;
 pub mod shells;
 pub mod stream;
 pub mod sweep;

@@ -113,6 +113,7 @@ impl ExplainEnv {
             agents: agents.agents,
             default_env: agents.default_env,
             default_env_pass: agents.default_env_pass,
+            default_shell: agents.default_shell,
             tasks: Vec::new(),
         })
     }

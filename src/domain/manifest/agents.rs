@@ -7,12 +7,13 @@ use toml::de::DeTable;
 
 use super::findings::Findings;
 use super::keys::{AGENT, AGENT_DEFAULTS, AGENTS};
-use super::read::{entries, env, env_pass, list, name, number, table, tags};
+use super::read::{entries, env, env_pass, list, name, number, shell, table, tags};
 use super::shape::Shape;
 use super::syntax::{Item, parse};
 use super::words::shown;
 use crate::domain::ids::{AgentName, Tag};
 use crate::domain::plan::{AdapterKind, Agent};
+use crate::domain::session::Shell;
 
 /// Who can work, and what their sessions have in common.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +24,8 @@ pub struct Agents {
     pub default_env: BTreeMap<String, String>,
     /// `[defaults] env_pass`.
     pub default_env_pass: Vec<String>,
+    /// `[defaults] shell`.
+    pub default_shell: Shell,
 }
 
 impl Agents {
@@ -37,7 +40,12 @@ impl Agents {
             env: BTreeMap::new(),
             env_pass: Vec::new(),
         };
-        Self { agents: vec![local], default_env: BTreeMap::new(), default_env_pass: Vec::new() }
+        Self {
+            agents: vec![local],
+            default_env: BTreeMap::new(),
+            default_env_pass: Vec::new(),
+            default_shell: Shell::default(),
+        }
     }
 
     /// Reads the file's text. A file that names no agent leaves the built-in one.
@@ -66,6 +74,9 @@ impl Agents {
         let Some(table) = table("defaults", Shape::Table, item, findings) else { return };
         for (key, item) in entries(table, AGENT_DEFAULTS, findings) {
             match key {
+                "shell" => {
+                    self.default_shell = shell(item, findings).unwrap_or_default();
+                }
                 "env" => self.default_env = env(key, item, findings),
                 "env_pass" => self.default_env_pass = env_pass(key, item, passed, findings),
                 _ => {}

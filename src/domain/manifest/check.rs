@@ -62,6 +62,7 @@ pub fn check(sources: &Sources<'_>) -> Result<Plan, Vec<Problem>> {
             agents: agents.agents,
             default_env: agents.default_env,
             default_env_pass: agents.default_env_pass,
+            default_shell: agents.default_shell,
             ..plan
         }),
         _ => Err(problems),
@@ -151,6 +152,7 @@ fn read_manifest(
         agents: Vec::new(),
         default_env: BTreeMap::new(),
         default_env_pass: Vec::new(),
+        default_shell: Default::default(),
         tasks: specs,
     };
     (Some(plan), findings.into_problems())

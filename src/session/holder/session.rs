@@ -13,6 +13,8 @@ use crate::session::wire::{Ask, CommandEnd, FactBody, Span};
 use crate::transcript::index::Stream;
 
 use super::super::os::pty::Terminal;
+use super::super::profile::Profile;
+use super::super::shells::table;
 use super::capture::Capture;
 use super::checker::{Checker, Verdict};
 use super::closing::Closing;
@@ -20,7 +22,7 @@ use super::input::{Modes, Queue};
 use super::newline::Newline;
 use super::perform::Looks;
 use super::ports::PortWatch;
-use super::shell::{Doing, Shell};
+use super::shell::{Doing, Shell, find};
 use super::tree::Tree;
 use super::turn::Clock;
 
@@ -55,6 +57,8 @@ pub(super) struct Session {
     /// The line end with which bash remarks on an interrupt.
     pub newline: Newline,
     pub facts: Vec<FactBody>,
+    /// What of the user's profile the shell has yet to read, and to be told.
+    pub profile: Option<Profile>,
     /// Commands begun so far.
     pub begun: u32,
     told_end: u64,
@@ -86,11 +90,14 @@ impl Session {
     pub(super) fn open(spec: SessionSpec, clock: Clock) -> io::Result<Self> {
         let capture = Capture::open(&spec.transcript)?;
         let (main, stderr) = (Terminal::open(spec.size)?, Terminal::open(spec.size)?);
+        let mut spec = spec;
+        let profile = use_profile(&mut spec)?;
         let shell = Shell::start(&spec, &main, &stderr)?;
         let mut tree = Tree::below_this();
         tree.own(shell.pid);
         Ok(Self {
             told_end: capture.raw_end(),
+            profile,
             spec,
             clock,
             main,
@@ -148,7 +155,7 @@ impl Session {
             return;
         }
         match Command::new(spec.clone()) {
-            Ok(command) => self.queue.push_back(command),
+            Ok(command) => self.queue.push_back(command.in_shell(self.spec.shell)),
             Err(message) => self.tell_unstarted(&spec, Reason::StartFailed { message }),
         }
     }
@@ -219,7 +226,14 @@ impl Session {
             self.shell.report(now_ms).map(|report| (starting, report))
         } {
             let (starting, report) = report;
-            if starting {
+            if starting || self.active.is_none() {
+                let text = self.profile.as_mut().map(|profile| std::mem::take(&mut profile.text));
+                if let Some(text) = text.filter(|text| !text.is_empty())
+                    && self.shell.give(None, false, &text).is_ok()
+                {
+                    // It is open once the shell has read it.
+                    continue;
+                }
                 let holder = i32::try_from(std::process::id()).unwrap_or(0);
                 self.facts.push(FactBody::Opened { holder, shell: self.shell.pid });
                 continue;
@@ -276,7 +290,8 @@ impl Session {
         if pid != self.shell.pid || matches!(self.shell.doing, Doing::Gone(_)) {
             return;
         }
-        let starting = self.shell.doing == Doing::Starting;
+        let reads_profile = self.shell.doing == Doing::Busy && self.active.is_none();
+        let starting = self.shell.doing == Doing::Starting || reads_profile;
         self.shell.doing = Doing::Gone(fate);
         if starting {
             let message = format!("the shell ended before it was ready: {fate:?}");
@@ -380,6 +395,15 @@ impl Session {
         });
         self.facts.push(FactBody::Ended { end });
     }
+}
+
+/// Puts the user's profile into the session's environment, where it is asked for.
+fn use_profile(spec: &mut SessionSpec) -> io::Result<Option<Profile>> {
+    let Some(wanted) = spec.profile.clone() else { return Ok(None) };
+    let table = table::of(spec.shell);
+    let mut profile = Profile::of(&wanted, spec, table, &find(table, spec)?);
+    profile.apply(&wanted, &mut spec.env);
+    Ok(Some(profile))
 }
 
 /// Reads until the terminal has no more, or the buffer is full: the kernel gives little at a time.

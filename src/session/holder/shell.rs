@@ -392,7 +392,7 @@ fn say_go(go: Option<&OwnedFd>) -> io::Result<()> {
     write_whole(go.ok_or(io::ErrorKind::BrokenPipe)?, &[0])
 }
 
-fn find(table: &Table, spec: &SessionSpec) -> io::Result<CString> {
+pub(super) fn find(table: &Table, spec: &SessionSpec) -> io::Result<CString> {
     let path = spec.env.iter().find(|(name, _)| name == "PATH").map_or("", |(_, value)| value);
     let named = std::env::split_paths(path)
         .flat_map(|folder| table.names.iter().map(move |name| folder.join(name)));

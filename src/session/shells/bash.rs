@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::command::completeness::incomplete_in;
 
 use super::super::driver::{self, descriptor};
-use super::table::{Table, Takes};
+use super::table::{Capture, Table, Takes};
 
 pub(super) const TABLE: Table = Table {
     name: "bash",
@@ -25,4 +25,10 @@ pub(super) const TABLE: Table = Table {
     incomplete: incomplete_in,
     closer: None,
     last_line: None,
+    profile: Capture {
+        files: &[".bash_profile", ".bash_login", ".profile", ".bashrc"],
+        argv: &[c"bash", c"--noprofile", c"--norc", c"-i", c"-c"],
+        script: include_str!("profile.bash"),
+        script_has_no_name: false,
+    },
 };

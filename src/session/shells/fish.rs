@@ -2,7 +2,7 @@
 //! line brings it back.
 
 use super::folder::quoted;
-use super::table::{Order, Pipes, Table, Takes, line_with};
+use super::table::{Capture, Order, Pipes, Table, Takes, line_with};
 
 pub(super) const TABLE: Table = Table {
     name: "fish",
@@ -45,6 +45,12 @@ pub(super) const TABLE: Table = Table {
     },
     closer: Some("\nend"),
     last_line: None,
+    profile: Capture {
+        files: &[".config/fish/config.fish", ".config/fish/conf.d", ".config/fish/functions"],
+        argv: &[c"fish", c"--private", c"-l", c"-i", c"-c"],
+        script: include_str!("profile.fish"),
+        script_has_no_name: true,
+    },
 };
 
 fn fish_quoted(text: &str) -> String {

@@ -1,7 +1,7 @@
 //! sh: dash, or whatever POSIX shell the machine calls sh. Its script is the pipe itself, so there
 //! is no loop that a `break` could leave, and an interrupt brings it back to the next line.
 
-use super::table::{Order, Pipes, Table, Takes, argument, line_with, posix_quoted};
+use super::table::{Capture, Order, Pipes, Table, Takes, argument, line_with, posix_quoted};
 
 pub(super) const TABLE: Table = Table {
     name: "sh",
@@ -38,6 +38,12 @@ pub(super) const TABLE: Table = Table {
     },
     closer: Some("\n}"),
     last_line: None,
+    profile: Capture {
+        files: &[".profile"],
+        argv: &[c"sh", c"-i", c"-c"],
+        script: include_str!("profile.sh"),
+        script_has_no_name: false,
+    },
 };
 
 /// In a file of its own: a `return` of the command's ends this, and not the driver.

@@ -34,6 +34,21 @@ pub(in crate::session) struct Table {
     /// A last line that its parser stumbles over, by name, where the text is incomplete, and does
     /// not reach where the text is wrong: for a parser that says the same of both.
     pub last_line: Option<&'static str>,
+    /// How the user's profile is captured.
+    pub profile: Capture,
+}
+
+/// How a shell tells what its user's profile leaves.
+pub(in crate::session) struct Capture {
+    /// Relative to the home: what it consists of, to know a change by.
+    pub files: &'static [&'static str],
+    /// The shell's arguments before the script.
+    pub argv: &'static [&'static CStr],
+    /// Writes the files `env` (as `env -0` does) and `text` (functions, aliases) into the folder
+    /// that is its argument.
+    pub script: &'static str,
+    /// Its first argument is an argument, and not its name.
+    pub script_has_no_name: bool,
 }
 
 /// How a shell takes a command.

@@ -1,7 +1,7 @@
 //! zsh: its script is the pipe itself. An interrupt would end a script, so each command is tried
 //! and the driver's part comes always; while the shell is idle it does not heed one.
 
-use super::table::{Order, Pipes, Table, Takes, argument, line_with, posix_quoted};
+use super::table::{Capture, Order, Pipes, Table, Takes, argument, line_with, posix_quoted};
 
 pub(super) const TABLE: Table = Table {
     name: "zsh",
@@ -30,6 +30,12 @@ pub(super) const TABLE: Table = Table {
     },
     closer: Some("\nfi"),
     last_line: Some("__cb_end"),
+    profile: Capture {
+        files: &[".zshenv", ".zprofile", ".zshrc", ".zlogin"],
+        argv: &[c"zsh", c"-d", c"-l", c"-i", c"-c"],
+        script: include_str!("profile.zsh"),
+        script_has_no_name: false,
+    },
 };
 
 /// In a file of its own: a `return` of the command's ends this, and not the driver.

@@ -11,7 +11,7 @@ use callboard::session::wire::{Ask, FactBody};
 use super::house::*;
 
 /// A session with this shell; `None`, said on stderr, where the machine lacks it.
-async fn open_with(shell: Shell) -> Option<Session> {
+pub(super) async fn open_with(shell: Shell) -> Option<Session> {
     let folder = tempfile::tempdir().unwrap();
     let mut spec = spec(folder.path());
     spec.shell = shell;
@@ -26,7 +26,7 @@ async fn open_with(shell: Shell) -> Option<Session> {
 }
 
 /// Runs a test once for every shell.
-fn with_each<F: Future<Output = ()>>(test: impl Fn(Shell, Session) -> F) {
+pub(super) fn with_each<F: Future<Output = ()>>(test: impl Fn(Shell, Session) -> F) {
     for (_, shell) in Shell::ALL {
         with(async {
             let Some(session) = open_with(shell).await else { return };

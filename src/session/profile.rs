@@ -65,6 +65,11 @@ pub(super) struct Profile {
     made_of: String,
     /// Variables that it has set or changed.
     env: BTreeMap<String, String>,
+    /// Those that look like secrets: never written down.
+    #[serde(skip)]
+    secrets: BTreeMap<String, String>,
+    /// Their names.
+    hidden: Vec<String>,
     /// Its functions and aliases, for the same shell to read.
     pub text: String,
     /// What went wrong, or should be known.
@@ -92,7 +97,10 @@ impl Profile {
         };
         let file = wanted.cache.join(format!("{}.json", table.name));
         let kept = std::fs::read(&file).ok().and_then(|json| serde_json::from_slice(&json).ok());
-        if let Some(kept) = kept.filter(|kept: &Self| kept.made_of == made_of) {
+        let serves = |kept: &Self| {
+            kept.made_of == made_of && !kept.hidden.iter().any(|name| wanted.pass.contains(name))
+        };
+        if let Some(kept) = kept.filter(serves) {
             return kept;
         }
         let profile = match capture(wanted, spec, table, shell) {
@@ -108,14 +116,10 @@ impl Profile {
     /// Puts its variables into a session's environment. What looks like a secret is left out,
     /// unless it is passed on purpose, and so is whatever somebody has set for the session.
     pub(super) fn apply(&mut self, wanted: &ProfileSpec, env: &mut Vec<(String, String)>) {
-        let mut hidden = Vec::new();
-        for (name, value) in &self.env {
+        let passed = self.secrets.iter().filter(|(name, _)| wanted.pass.contains(name));
+        for (name, value) in self.env.iter().chain(passed) {
             let is_own = name.starts_with("CALLBOARD_") || name == "TMPDIR" || name == "TERM";
             if is_own || wanted.keep.contains(name) {
-                continue;
-            }
-            if looks_secret(name, value) && !wanted.pass.contains(name) {
-                hidden.push(name.as_str());
                 continue;
             }
             match env.iter_mut().find(|(known, _)| known == name) {
@@ -123,6 +127,8 @@ impl Profile {
                 None => env.push((name.clone(), value.clone())),
             }
         }
+        let hidden = self.hidden.iter().filter(|name| !wanted.pass.contains(name));
+        let hidden: Vec<&str> = hidden.map(String::as_str).collect();
         if !hidden.is_empty() {
             self.remarks.push(format!(
                 "left out of the shell's profile, since they look like secrets: {} (env_pass takes them)",
@@ -231,7 +237,10 @@ fn capture(
         _ => String::new(),
     };
     drop(std::fs::remove_dir_all(&folder));
-    Ok(Profile { made_of: String::new(), env, text, remarks })
+    let (secrets, env): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        env.into_iter().partition(|(name, value)| looks_secret(name, value));
+    let hidden = secrets.keys().cloned().collect();
+    Ok(Profile { made_of: String::new(), env, secrets, hidden, text, remarks })
 }
 
 /// How the run went.
@@ -348,11 +357,15 @@ mod tests {
 
     #[test]
     fn secrets_and_what_was_set_on_purpose_stay_out() {
-        let env = [("GITHUB_TOKEN", "x"), ("NPM_TOKEN", "y"), ("EDITOR", "vi"), ("LANG", "C")];
+        let secrets = [("GITHUB_TOKEN", "x"), ("NPM_TOKEN", "y")];
+        let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
         let mut profile = Profile {
-            env: env.map(|(n, v)| (n.to_owned(), v.to_owned())).into(),
+            env: [("EDITOR", "vi"), ("LANG", "C")].map(owned).into(),
+            secrets: secrets.map(owned).into(),
+            hidden: secrets.map(|(name, _)| name.to_owned()).into(),
             ..Profile::default()
         };
+        assert!(!serde_json::to_string(&profile).unwrap().contains("\"x\""));
         let wanted = ProfileSpec {
             cache: PathBuf::new(),
             keep: vec!["LANG".to_owned()],

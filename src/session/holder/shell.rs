@@ -263,7 +263,8 @@ impl Shell {
                 Doing::Idle | Doing::Gone(_) => false,
             };
             self.at_prompt = report.at_prompt.then_some((now_ms, 0));
-            if !awaited && report.nonce.is_none() && !report.at_prompt {
+            let is_idle = report.nonce.is_none() || matches!(self.way, Way::Pipes(_));
+            if !awaited && is_idle && !report.at_prompt {
                 self.said_idle = true;
                 self.settles_at_ms = None;
             }

@@ -23,6 +23,7 @@ pub(super) const TABLE: Table = Table {
         order,
         trailer: "\nset -g __cb_p $status $pipestatus\n",
         inline_max: 0,
+        repair: b"",
         leave: b"exit\0\0\0",
         waits_for_word: false,
     }),

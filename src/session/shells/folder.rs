@@ -142,10 +142,7 @@ impl Folder {
     /// # Errors
     /// When the line cannot be written.
     pub(in crate::session) fn ask_again(&self) -> io::Result<()> {
-        if self.pipes.opening.is_empty() || self.pipes.waits_for_word {
-            return Ok(());
-        }
-        put(&self.script, b"{ __cb_n \"$?\"; } 2>/dev/null\n")
+        put(&self.script, self.pipes.repair)
     }
 
     /// Lets an idle shell end by itself.

@@ -32,7 +32,7 @@ while true
         builtin printf '%s\0' "$__cb_o" "$__cb_q" 0 "$PWD" >@DIR@/report
         set -g __cb_l $__cb_q
     else
-        builtin printf '%s\0' "$__cb_o" "$__cb_p[1]" (count $__cb_p) $__cb_p "$PWD" >@DIR@/report
+        builtin printf '%s\0' "$__cb_o" "$__cb_p[1]" (builtin count $__cb_p) $__cb_p "$PWD" >@DIR@/report
         if builtin test "$__cb_p[1]" != cd
             set -g __cb_l $__cb_p[1]
         end

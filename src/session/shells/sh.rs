@@ -13,8 +13,9 @@ pub(super) const TABLE: Table = Table {
         opening: include_str!("driver.sh"),
         quote: posix_quoted,
         order,
-        trailer: "\n__cb_p=$?",
+        trailer: "\n{ __cb_p=$?; } 2>/dev/null",
         inline_max: 24 * 1024,
+        repair: b"__cb_q=$?; unset -f command printf; __cb_r\n",
         leave: b"\\exit\n\\exit\n",
         waits_for_word: false,
     }),
@@ -47,7 +48,7 @@ pub(super) const TABLE: Table = Table {
 };
 
 /// In a file of its own: a `return` of the command's ends this, and not the driver.
-const RUN: &str = "eval \"$__cb_x$__cb_t\"\n";
+const RUN: &str = "\\eval \"$__cb_x$__cb_t\"\n";
 
 fn order(order: &Order<'_>) -> Vec<u8> {
     let Order { nonce, merge, folder, .. } = order;
@@ -57,13 +58,13 @@ fn order(order: &Order<'_>) -> Vec<u8> {
     };
     let merge = if *merge { " 2>&1" } else { "" };
     let go = match order.cwd {
-        Some(cwd) => format!("command cd -- {} 2>/dev/null", posix_quoted(cwd)),
+        Some(cwd) => format!("\\command cd -- {} 2>/dev/null", posix_quoted(cwd)),
         None => ":".to_owned(),
     };
     // Under `set -e` the status before was 0, or there would be no shell.
     format!(
         "__cb_p= __cb_t={text} __cb_o={nonce}\n\
-         if {go}; then case $- in *e*) ;; *) __cb_s;; esac; . {folder}/{file}{merge}; \
+         if {go}; then case $- in *e*) ;; *) __cb_s;; esac; \\. {folder}/{file}{merge}; \
          {{ __cb_n \"$?\"; }} 2>/dev/null; else __cb_n cd; fi\n"
     )
     .into_bytes()

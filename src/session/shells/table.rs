@@ -73,6 +73,8 @@ pub(in crate::session) struct Pipes {
     pub trailer: &'static str,
     /// The longest text that is put into the lines themselves.
     pub inline_max: usize,
+    /// What makes it report once more how the open command ended, whatever has kept it from that.
+    pub repair: &'static [u8],
     /// What makes an idle one leave by itself.
     pub leave: &'static [u8],
     /// It waits for a byte of its own before each command.

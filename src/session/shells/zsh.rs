@@ -18,8 +18,9 @@ pub(super) const TABLE: Table = Table {
         opening: include_str!("driver.zsh"),
         quote: posix_quoted,
         order,
-        trailer: "\n{ __cb_p=(\"$?\" \"${pipestatus[@]}\"); } >/dev/null 2>&1",
+        trailer: "\n{ __cb_p=(\"$?\" \"${pipestatus[@]}\"); } 2>/dev/null",
         inline_max: 24 * 1024,
+        repair: b"__cb_q=$?; \\unset -f builtin printf read trap emulate; __cb_r\n",
         leave: b"\\builtin exit\n",
         waits_for_word: true,
     }),
@@ -55,7 +56,10 @@ fn order(order: &Order<'_>) -> Vec<u8> {
     format!(
         "__cb_p=() __cb_o={nonce} __cb_t={text}\n\
          {{ if {go}; then [[ -o errexit ]] || __cb_s; \\. {folder}/run{merge}; else __cb_p=(cd); fi; }} \
-         always {{ __cb_q=$? TRY_BLOCK_ERROR=0 TRY_BLOCK_INTERRUPT=0; {{ __cb_n $__cb_q; }} 2>/dev/null; }}\n"
+         always {{ {{ __cb_q=$? TRY_BLOCK_ERROR=0 TRY_BLOCK_INTERRUPT=0 __cb_x=; \
+         if [[ -o xtrace ]]; then __cb_x='\\builtin set -x;'; \\builtin unsetopt xtrace; fi; \
+         if [[ -o verbose ]]; then __cb_x+='\\builtin set -v;'; \\builtin unsetopt verbose; fi; \
+         __cb_n $__cb_q; }} 2>/dev/null; }}\n"
     )
     .into_bytes()
 }

@@ -30,8 +30,12 @@ impl Home {
         std::fs::write(file, text).unwrap();
     }
 
-    /// `None` where the machine lacks the shell.
     async fn open(&self, shell: Shell, limit_ms: u64) -> Option<Session> {
+        self.open_passing(shell, limit_ms, &[]).await
+    }
+
+    /// `None` where the machine lacks the shell.
+    async fn open_passing(&self, shell: Shell, limit_ms: u64, pass: &[&str]) -> Option<Session> {
         let folder = tempfile::tempdir().unwrap();
         let mut spec = spec(folder.path());
         spec.shell = shell;
@@ -40,7 +44,7 @@ impl Home {
         spec.profile = Some(ProfileSpec {
             cache: self.path().join("cache"),
             keep: vec!["LANG".to_owned()],
-            pass: vec!["PASSED_TOKEN".to_owned()],
+            pass: pass.iter().map(|&name| name.to_owned()).collect(),
             limit_ms,
         });
         match open_as(stage(), folder, spec).await {
@@ -68,7 +72,7 @@ fn remarks(ended: &Ended) -> Vec<&str> {
 const POSIX: &str = r#"
 case $- in *i*) ;; *) return;; esac
 echo run >>"$HOME/runs"
-export FROM_RC='a b' MY_TOKEN=hidden PASSED_TOKEN=given LANG=xx_XX PATH="$HOME/bin:$PATH"
+export FROM_RC='a b' MY_TOKEN=abracadabra PASSED_TOKEN=sesame LANG=xx_XX PATH="$HOME/bin:$PATH"
 greet() { echo "hello $1"; }
 alias ll='echo aliased'
 "#;
@@ -77,8 +81,8 @@ const FISH: &str = r#"
 status is-interactive; or exit
 echo run >>$HOME/runs
 set -gx FROM_RC 'a b'
-set -gx MY_TOKEN hidden
-set -gx PASSED_TOKEN given
+set -gx MY_TOKEN abracadabra
+set -gx PASSED_TOKEN sesame
 set -gx LANG xx_XX
 set -gx PATH $HOME/bin $PATH
 function greet; echo "hello $argv[1]"; end
@@ -99,16 +103,17 @@ fn a_profile_is_captured_once_and_its_secrets_stay_out() {
     for (_, shell) in Shell::ALL {
         with(async {
             let home = Home::with(&[rc(shell)]);
-            let Some(mut session) = home.open(shell, 5_000).await else { return };
+            let pass = ["PASSED_TOKEN"];
+            let Some(mut session) = home.open_passing(shell, 5_000, &pass).await else { return };
             let ended =
-                session.run("echo $FROM_RC:$MY_TOKEN:$PASSED_TOKEN:$LANG; echo $PATH").await;
+                session.run("echo \"$FROM_RC:$MY_TOKEN:$PASSED_TOKEN:$LANG\"; echo $PATH").await;
             let bin = format!("{}/bin", home.path().display());
             let first = ended.stdout.lines().next().unwrap_or_default();
-            assert_eq!(first, "a b::given:C.UTF-8", "{shell:?}: {ended:?}");
+            assert_eq!(first, "a b::sesame:C.UTF-8", "{shell:?}: {ended:?}");
             let path = ended.stdout.lines().nth(1).unwrap_or_default();
             assert!(path.starts_with(&bin), "{shell:?}: {ended:?}");
             assert!(
-                matches!(&remarks(&ended)[..], [only] if only.contains("MY_TOKEN") && !only.contains("hidden")),
+                matches!(&remarks(&ended)[..], [only] if only.contains("MY_TOKEN") && !only.contains("abracadabra")),
                 "{shell:?}: {ended:?}"
             );
             let ended = session.run("ll").await;
@@ -128,7 +133,10 @@ fn a_profile_is_captured_once_and_its_secrets_stay_out() {
             let kept = std::fs::read_dir(home.path().join("cache")).unwrap();
             for file in kept {
                 let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
-                assert!(!text.contains("hidden"), "{shell:?}: a secret is kept on disk");
+                assert!(
+                    !text.contains("abracadabra") && !text.contains("sesame"),
+                    "{shell:?}: a secret is kept on disk"
+                );
             }
             // Another profile is captured anew.
             let (name, text) = rc(shell);

@@ -8,6 +8,7 @@
 )]
 
 mod cases_orchestrator;
+mod cases_shells;
 mod cases_terminal;
 mod cases_terminal_output;
 mod cases_terminal_typing;

@@ -400,7 +400,7 @@ pub(super) fn find(table: &Table, spec: &SessionSpec) -> io::Result<CString> {
     let places = table.places.iter().map(PathBuf::from);
     places
         .chain(named)
-        .find(|file| file.is_file())
+        .find(|file| file.is_file() && !leads_to(file, table.never))
         .and_then(|file| CString::new(file.as_os_str().as_bytes()).ok())
         .ok_or_else(|| {
             let name = table.name;
@@ -409,6 +409,14 @@ pub(super) fn find(table: &Table, spec: &SessionSpec) -> io::Result<CString> {
                 table.places.join(", ")
             );
             io::Error::new(io::ErrorKind::NotFound, message)
+        })
+}
+
+/// True when the file is, in the end, a program of one of these names.
+fn leads_to(file: &Path, names: &[&str]) -> bool {
+    !names.is_empty()
+        && std::fs::canonicalize(file).is_ok_and(|program| {
+            program.file_name().is_some_and(|name| names.iter().any(|&other| name == other))
         })
 }
 
@@ -421,4 +429,39 @@ fn environment(spec: &SessionSpec) -> io::Result<Vec<CString>> {
             })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_that_goes_by_another_name_is_known() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("bash"), "").unwrap();
+        std::os::unix::fs::symlink("bash", folder.path().join("sh")).unwrap();
+        assert!(leads_to(&folder.path().join("sh"), &["bash"]));
+        assert!(!leads_to(&folder.path().join("sh"), &["zsh"]));
+        assert!(!leads_to(&folder.path().join("nosuch"), &["bash"]));
+    }
+
+    #[test]
+    fn a_shell_that_the_machine_lacks_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let spec = SessionSpec {
+            id: crate::domain::ids::SessionId::new("s"),
+            cwd: folder.path().to_owned(),
+            env: vec![("PATH".to_owned(), folder.path().display().to_string())],
+            shell: crate::domain::session::Shell::Fish,
+            profile: None,
+            size: crate::domain::session::Size::default(),
+            transcript: folder.path().to_owned(),
+            tmp: folder.path().to_owned(),
+        };
+        let lacking = Table { places: &[], ..crate::session::shells::table::fish() };
+        let error = find(&lacking, &spec).unwrap_err();
+        assert!(error.to_string().starts_with("no fish on this machine"), "{error}");
+        std::fs::write(folder.path().join("fish"), "").unwrap();
+        assert!(find(&lacking, &spec).is_ok());
+    }
 }

@@ -11,6 +11,7 @@ pub(super) const TABLE: Table = Table {
     name: "bash",
     places: &["/bin/bash", "/usr/bin/bash"],
     names: &["bash"],
+    never: &[],
     argv: |_| {
         let rcfile = format!("/proc/self/fd/{}", descriptor::TEXT);
         let flags = [c"bash", c"--noprofile", c"--noediting", c"--rcfile"];

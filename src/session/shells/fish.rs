@@ -8,6 +8,7 @@ pub(super) const TABLE: Table = Table {
     name: "fish",
     places: &["/usr/bin/fish", "/bin/fish"],
     names: &["fish"],
+    never: &[],
     argv: |folder| {
         let driver = fish_quoted(&folder.join("driver").to_string_lossy());
         let source = format!("builtin source {driver}; eval $__cb_loop");

@@ -1,12 +1,14 @@
-//! sh: dash, or whatever POSIX shell the machine calls sh. Its script is the pipe itself, so there
+//! sh: dash, or busybox's ash. (bash under the name of sh dies of an interrupt when it reads a
+//! script, and has a driver of its own.) Its script is the pipe itself, so there
 //! is no loop that a `break` could leave, and an interrupt brings it back to the next line.
 
 use super::table::{Capture, Order, Pipes, Table, Takes, argument, line_with, posix_quoted};
 
 pub(super) const TABLE: Table = Table {
     name: "sh",
-    places: &["/bin/dash", "/usr/bin/dash", "/bin/sh", "/usr/bin/sh"],
+    places: &["/bin/dash", "/usr/bin/dash", "/bin/sh", "/usr/bin/sh", "/bin/ash"],
     names: &["dash", "sh"],
+    never: &["bash", "zsh", "ksh", "mksh", "ksh93"],
     argv: |folder| vec![c"sh".to_owned(), c"-i".to_owned(), argument(&folder.join("sh"))],
     takes: Takes::Pipes(Pipes {
         files: &[("run", RUN)],

@@ -17,6 +17,8 @@ pub(in crate::session) struct Table {
     pub places: &'static [&'static str],
     /// What it is called in a folder of `PATH`.
     pub names: &'static [&'static str],
+    /// Programs under these names that cannot be driven as this shell.
+    pub never: &'static [&'static str],
     /// Its arguments, given its driver's folder.
     pub argv: fn(&Path) -> Vec<CString>,
     /// How it takes its commands.
@@ -103,6 +105,11 @@ pub(in crate::session) fn of(shell: Shell) -> &'static Table {
         Shell::Fish => &fish::TABLE,
         Shell::Sh => &sh::TABLE,
     }
+}
+
+#[cfg(test)]
+pub(in crate::session) fn fish() -> Table {
+    fish::TABLE
 }
 
 /// Single quotes as every POSIX shell reads them.

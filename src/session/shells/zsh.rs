@@ -7,6 +7,7 @@ pub(super) const TABLE: Table = Table {
     name: "zsh",
     places: &["/bin/zsh", "/usr/bin/zsh"],
     names: &["zsh"],
+    never: &[],
     argv: |folder| {
         let flags = [c"zsh", c"-f", c"-i"];
         let mut argv: Vec<_> = flags.into_iter().map(ToOwned::to_owned).collect();

@@ -22,8 +22,8 @@ fn t49_t50_whatever_is_left_behind_is_listed_and_keeps_nothing_waiting() {
             (format!("sleep 301 {background}"), "sleep 301"),
             (format!("nohup sleep 302 >/dev/null 2>&1 {background}"), "sleep 302"),
             (format!("setsid sleep 303 {background}"), "sleep 303"),
-            (format!("sh -c 'sleep 304 & exit 0'"), "sleep 304"),
-            (format!("sh -c '(setsid sleep 305 &)'"), "sleep 305"),
+            ("sh -c 'sleep 304 & exit 0'".to_owned(), "sleep 304"),
+            ("sh -c '(setsid sleep 305 &)'".to_owned(), "sleep 305"),
             (format!("{daemon}; echo up"), "time.sleep(300)"),
             ("bash -c 'bash -c \"sleep 306 & disown\"'".to_owned(), "sleep 306"),
         ];

@@ -83,7 +83,11 @@ impl Process {
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
         let line = line.trim_end();
         // A part of the shell itself that has not become another program, or never will.
-        if line.is_empty() || line.contains(" --rcfile /proc/self/fd/204 ") || line.contains(MARK) {
+        if line.is_empty()
+            || line.contains(" --rcfile /proc/self/fd/204 ")
+            || line.contains(MARK)
+            || line == "sh -i sh"
+        {
             return self.name.clone();
         }
         line.chars().take(COMMAND_CHARS_MAX).collect()

@@ -98,12 +98,17 @@ impl Shell {
         let (pid, way, reports) = match &table.takes {
             Takes::Descriptors => start_with_descriptors(table, &path, spec, main, stderr)?,
             Takes::Pipes(pipes) => {
-                let (folder, reports) = Folder::create(&spec.tmp, table.name, pipes)?;
+                let (folder, reports) = Folder::create(&spec.tmp, table.name, pipes, &spec.cwd)?;
+                if !spec.cwd.is_dir() {
+                    let message = format!("cannot go into {}", spec.cwd.display());
+                    return Err(io::Error::new(io::ErrorKind::NotFound, message));
+                }
+                let cwd = if pipes.starts_in_folder { &folder.path } else { &spec.cwd };
                 let pid = spawn::start(&Program {
                     path: path.clone(),
                     argv: (table.argv)(&folder.path),
                     env: environment(spec)?,
-                    cwd: Some(CString::new(spec.cwd.as_os_str().as_bytes())?),
+                    cwd: Some(CString::new(cwd.as_os_str().as_bytes())?),
                     descriptors: vec![
                         (main.slave.as_fd(), 0),
                         (main.slave.as_fd(), 1),

@@ -1,6 +1,8 @@
 # The driver for sh. The pipe that this comes through goes on with each command's lines.
 # All names begin with __cb_: o the open command, t its text, p its caught status, l the last one,
 # x the options that are put aside while the driver runs, k the command before.
+\command cd -- @CWD@ || exit 1
+unset OLDPWD
 PS1= PS2=
 __cb_o= __cb_t= __cb_p= __cb_l=0 __cb_x= __cb_k= __cb_q=
 # Reports the end of a command.

@@ -20,6 +20,7 @@ pub(super) const TABLE: Table = Table {
     takes: Takes::Pipes(Pipes {
         files: &[("driver", include_str!("driver.fish")), ("loop", include_str!("loop.fish"))],
         opening: "",
+        starts_in_folder: false,
         quote: fish_quoted,
         order,
         trailer: "\nset -g __cb_p $status $pipestatus\n",

@@ -60,7 +60,9 @@ impl Folder {
         tmp: &Path,
         shell: &str,
         pipes: &'static Pipes,
+        cwd: &Path,
     ) -> io::Result<(Self, OwnedFd)> {
+        let cwd = (pipes.quote)(cwd.to_str().ok_or_else(|| not_utf8(cwd))?);
         let path = driver_folder(tmp);
         let named = |error: io::Error| {
             io::Error::new(error.kind(), format!("cannot set up {}: {error}", path.display()))
@@ -86,7 +88,8 @@ impl Folder {
             .filter_map(|name| std::fs::metadata(path.join(name)).ok())
             .map(|file| (file.dev(), file.ino()))
             .collect();
-        put(&script, pipes.opening.replace("@DIR@", &quoted).as_bytes()).map_err(named)?;
+        let opening = pipes.opening.replace("@DIR@", &quoted).replace("@CWD@", &cwd);
+        put(&script, opening.as_bytes()).map_err(named)?;
         let folder =
             Self { path, pipes, quoted, script, word, inodes, given: Vec::new(), is_let_go: false };
         Ok((folder, report))
@@ -105,10 +108,7 @@ impl Folder {
     ) -> io::Result<()> {
         let cwd = match cwd {
             None => None,
-            Some(cwd) => Some(
-                cwd.to_str()
-                    .ok_or_else(|| io::Error::other(format!("{} is not UTF-8", cwd.display())))?,
-            ),
+            Some(cwd) => Some(cwd.to_str().ok_or_else(|| not_utf8(cwd))?),
         };
         let text = format!("{text}{}", self.pipes.trailer);
         let is_short = text.len() <= self.pipes.inline_max;
@@ -180,6 +180,10 @@ impl Drop for Folder {
         // Private to the session: what cannot be removed now nobody can use either.
         drop(std::fs::remove_dir_all(&self.path));
     }
+}
+
+fn not_utf8(cwd: &Path) -> io::Error {
+    io::Error::other(format!("{} is not UTF-8", cwd.display()))
 }
 
 /// Writes all of it: the pipe is empty while the shell is idle, and holds 64 KiB.

@@ -2,17 +2,18 @@
 //! script, and has a driver of its own.) Its script is the pipe itself, so there
 //! is no loop that a `break` could leave, and an interrupt brings it back to the next line.
 
-use super::table::{Capture, Order, Pipes, Table, Takes, argument, line_with, posix_quoted};
+use super::table::{Capture, Order, Pipes, Table, Takes, line_with, posix_quoted};
 
 pub(super) const TABLE: Table = Table {
     name: "sh",
     places: &["/bin/dash", "/usr/bin/dash", "/bin/sh", "/usr/bin/sh", "/bin/ash"],
     names: &["dash", "sh"],
     never: &["bash", "zsh", "ksh", "mksh", "ksh93"],
-    argv: |folder| vec![c"sh".to_owned(), c"-i".to_owned(), argument(&folder.join("sh"))],
+    argv: |_| vec![c"sh".to_owned(), c"-i".to_owned(), c"sh".to_owned()],
     takes: Takes::Pipes(Pipes {
         files: &[("run", RUN)],
         opening: include_str!("driver.sh"),
+        starts_in_folder: true,
         quote: posix_quoted,
         order,
         trailer: "\n{ __cb_p=$?; } 2>/dev/null",

@@ -67,6 +67,9 @@ pub(in crate::session) struct Pipes {
     pub files: &'static [(&'static str, &'static str)],
     /// The first lines of its script, which comes through the pipe.
     pub opening: &'static str,
+    /// It starts in the folder and goes to the session's (`@CWD@`) by itself: the name of its
+    /// script, which it puts before each of its messages, is then a short one.
+    pub starts_in_folder: bool,
     /// How a name is quoted for it.
     pub quote: fn(&str) -> String,
     /// The lines that make it run a command.

@@ -17,6 +17,7 @@ pub(super) const TABLE: Table = Table {
     takes: Takes::Pipes(Pipes {
         files: &[("run", RUN)],
         opening: include_str!("driver.zsh"),
+        starts_in_folder: false,
         quote: posix_quoted,
         order,
         trailer: "\n{ __cb_p=(\"$?\" \"${pipestatus[@]}\"); } 2>/dev/null",

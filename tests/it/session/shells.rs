@@ -68,6 +68,8 @@ fn t38_every_shell_tells_status_text_and_place() {
         let ended = session.run("nosuchprogram").await;
         assert_eq!(ended.end.exit_code, Some(127), "{shell:?} {ended:?}");
         assert!(ended.stderr.contains("nosuchprogram"), "{shell:?} {ended:?}");
+        // No name of the driver's is in its messages.
+        assert!(!ended.stderr.contains("callboard") && !ended.stderr.contains("__cb"), "{ended:?}");
         let ended = run_merged(&mut session, "echo one; echo two >&2; echo three").await;
         assert_eq!(ended.stdout, "one\ntwo\nthree\n", "{shell:?} {ended:?}");
         assert_eq!(session.close().await, 0, "{shell:?}");

@@ -45,7 +45,7 @@ async fn run_merged(session: &mut Session, text: &str) -> Ended {
 async fn interrupted(session: &mut Session, text: &str) -> Ended {
     let id = session.begin(command("", text)).await;
     session.until(|fact| matches!(fact, FactBody::Output { .. }).then_some(())).await;
-    session.link.send(&Ask::End { command: id.clone(), reason: Reason::Interrupted }).unwrap();
+    session.link.send(&Ask::End { command: id.clone(), reason: Reason::INTERRUPT }).unwrap();
     session.end_of(&id).await
 }
 
@@ -88,7 +88,8 @@ fn an_interrupt_leaves_a_usable_session() {
         {
             let began = Instant::now();
             let ended = interrupted(&mut session, text).await;
-            assert_eq!(ended.end.reason, Some(Reason::Interrupted), "{shell:?} {text}");
+            let interrupted = Reason::Interrupted { signal: Some("INT".to_owned()) };
+            assert_eq!(ended.end.reason, Some(interrupted), "{shell:?} {text}");
             // fish sets its colours back.
             let seen = callboard::transcript::clean::clean(&ended.stdout, Size::default()).text;
             assert_eq!(seen, "go\n", "{shell:?} {text}: {ended:?}");

@@ -134,6 +134,8 @@ fn plan(count: usize, after: After) -> Plan {
         stop_on: vec![],
         service: None,
         verify: None,
+        shell: None,
+        shell_profile: false,
         artifacts: vec![],
         policy: Default::default(),
     });
@@ -144,6 +146,7 @@ fn plan(count: usize, after: After) -> Plan {
         default_env: BTreeMap::new(),
         default_env_pass: vec![],
         policy: Default::default(),
+        default_shell: Default::default(),
         tasks: tasks.collect(),
     }
 }

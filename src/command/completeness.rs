@@ -5,11 +5,32 @@
 //! follows; any word or sign that could open something longer (a reserved word, a substitution, a
 //! here-document, a group, an assignment to an array) makes it give up.
 
+use crate::domain::session::Shell;
+
 /// Words that begin or continue a compound command, and `time`, `!` and such that want another.
 const RESERVED: [&str; 23] = [
     "if", "then", "else", "elif", "fi", "case", "esac", "for", "select", "while", "until", "do",
     "done", "in", "function", "time", "coproc", "{", "}", "!", "[[", "]]", "alias",
 ];
+
+/// Words that begin or continue something longer in zsh or fish, and nowhere else.
+fn further_words(shell: Shell) -> &'static [&'static str] {
+    match shell {
+        Shell::Bash | Shell::Sh => &[],
+        Shell::Zsh => &["foreach", "end", "repeat", "always", "nocorrect"],
+        Shell::Fish => &["begin", "end", "switch", "and", "or", "not"],
+    }
+}
+
+/// True when `shell` would certainly parse `text` to its end. False says nothing.
+pub fn certainly_complete_in(shell: Shell, text: &str) -> bool {
+    let words = further_words(shell);
+    let has_one = || {
+        let mut parts = text.split(|sign: char| !sign.is_ascii_alphanumeric());
+        parts.any(|part| words.contains(&part))
+    };
+    certainly_complete(text) && (words.is_empty() || !has_one())
+}
 
 /// True when bash would certainly parse `text` to its end. False says nothing.
 pub fn certainly_complete(text: &str) -> bool {
@@ -272,6 +293,14 @@ mod tests {
         ] {
             assert!(!certainly_complete(text), "{text}");
         }
+    }
+
+    #[test]
+    fn other_shells_have_words_of_their_own() {
+        assert!(certainly_complete_in(Shell::Fish, "echo a; git commit --amend"));
+        assert!(!certainly_complete_in(Shell::Fish, "begin; echo a"));
+        assert!(!certainly_complete_in(Shell::Zsh, "repeat 3"));
+        assert!(certainly_complete_in(Shell::Bash, "begin; echo a"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use regex::Regex;
 use crate::domain::outcome::{CommandState, Reason};
 use crate::domain::plan::Ready;
 use crate::domain::result::{Awaiting, Note};
-use crate::domain::session::{CommandSpec, Limit};
+use crate::domain::session::{CommandSpec, Limit, Shell};
 
 use super::answer::{Answer, Repeats};
 use super::awaiting::{Rounds, Wait};
@@ -33,6 +33,8 @@ pub struct Command {
     pub(super) answered: Option<Answer>,
     /// How often rules have given the same answers.
     pub(super) repeats: Repeats,
+    /// Who reads its text.
+    pub(super) shell: Shell,
     /// How often the shell had to be brought back into the loop.
     pub(super) nudges: u32,
 }
@@ -193,7 +195,15 @@ impl Command {
             answered: None,
             repeats: Repeats::default(),
             nudges: 0,
+            shell: Shell::default(),
         })
+    }
+
+    /// Read by this shell; by bash, if not said.
+    #[must_use]
+    pub fn in_shell(mut self, shell: Shell) -> Self {
+        self.shell = shell;
+        self
     }
 
     /// What was asked for.

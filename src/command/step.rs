@@ -11,7 +11,7 @@ use crate::domain::session::{Limit, UnansweredInput};
 
 use super::answer::Answer;
 use super::awaiting::{Sight, Wait, describe, judge};
-use super::completeness::{certainly_complete, ends_in_backslash};
+use super::completeness::{certainly_complete_in, ends_in_backslash};
 use super::event::{Effect, Event, Fate};
 use super::outcome::{masked_failure, of_fate, of_status};
 use super::state::{
@@ -53,7 +53,8 @@ impl Command {
             let message = format!("NUL at byte offset {offset}: no shell can be given one");
             return self.refuse(Reason::Incomplete { message });
         }
-        if certainly_complete(&self.spec.text) && !ends_in_backslash(&self.spec.text) {
+        if certainly_complete_in(self.shell, &self.spec.text) && !ends_in_backslash(&self.spec.text)
+        {
             self.phase = Phase::Starting;
             return vec![Effect::Start];
         }

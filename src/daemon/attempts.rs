@@ -15,18 +15,21 @@ use crate::adapter;
 use crate::command::tier;
 use crate::control::Notice;
 use crate::domain::board::Writer;
-use crate::domain::environment::{self, Layers, SessionFacts};
+use crate::domain::environment::{self, Layers, Origin, SessionFacts};
 use crate::domain::event::Event as Record;
 use crate::domain::ids::{CommandId, RunId, SessionId};
 use crate::domain::outcome::Reason;
-use crate::domain::plan::{Ready, TaskSpec, Unanswered};
+use crate::domain::plan::{Plan, Ready, TaskSpec, Unanswered};
 use crate::domain::result::Awaiting;
-use crate::domain::session::{CommandSpec, Limit, UnansweredInput};
+use crate::domain::session::{CommandSpec, Limit, ProfileSpec, SessionSpec, UnansweredInput};
 use crate::domain::time::Timestamp;
 use crate::scheduler::Upcoming;
 use crate::scheduler::attempt::{self, Role};
 use crate::scheduler::event::Event;
 use crate::session::wire::Ask;
+
+/// How long a user's shell profile may take.
+const PROFILE_LIMIT_MS: u64 = 5_000;
 
 impl Desk {
     /// Tells an attempt's machine something and does what follows.
@@ -136,12 +139,41 @@ impl Desk {
             command_line: &BTreeMap::new(),
             session: &facts,
         });
+        let profile = spec.shell_profile.then(|| self.profile(&env, &plan, next.agent, spec));
+        let shell = spec.shell.unwrap_or(plan.default_shell);
         let cwd = spec.cwd.as_ref().map_or_else(|| plan.root.clone(), |cwd| plan.root.join(cwd));
-        let mut session = self.session_spec(session, &cwd, env);
         let layers = [&plan.policy, &plan.agents[next.agent].policy, &spec.policy];
-        session.policy = layers.into_iter().filter(|layer| !layer.is_empty()).cloned().collect();
+        let policy = layers.into_iter().filter(|layer| !layer.is_empty()).cloned().collect();
+        let session =
+            SessionSpec { shell, profile, policy, ..self.session_spec(session, &cwd, env) };
         self.register(&session, owner, now);
         self.act(Action::Open { spec: Box::new(session), then: Vec::new() });
+    }
+
+    /// How a task's sessions use the user's profile: it changes nothing that anybody has set.
+    fn profile(
+        &self,
+        env: &[environment::Variable],
+        plan: &Plan,
+        agent: usize,
+        task: &TaskSpec,
+    ) -> ProfileSpec {
+        let is_free = |variable: &environment::Variable| match variable.origin {
+            Origin::AllowList => variable.name != "HOME",
+            Origin::BuiltIn => variable.name == "PATH",
+            _ => false,
+        };
+        let passed = [&plan.default_env_pass, &plan.agents[agent].env_pass, &task.env_pass];
+        ProfileSpec {
+            cache: self.folders.profiles.clone(),
+            keep: env
+                .iter()
+                .filter(|variable| !is_free(variable))
+                .map(|variable| variable.name.clone())
+                .collect(),
+            pass: passed.into_iter().flatten().cloned().collect(),
+            limit_ms: PROFILE_LIMIT_MS,
+        }
     }
 
     fn run_for_attempt(

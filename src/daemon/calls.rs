@@ -221,7 +221,8 @@ impl Desk {
         SessionSpec {
             cwd: cwd.to_owned(),
             env: environment::pairs(env),
-            shell: Shell::Bash,
+            shell: Shell::default(),
+            profile: None,
             size: Size::default(),
             transcript: self.folders.sessions.join(id.as_str()),
             tmp: self.folders.tmp.join(id.as_str()),

@@ -18,6 +18,7 @@ use crate::domain::board::{BoardEntry, BoardView};
 use crate::domain::ids::{SessionId, WorkspaceId};
 use crate::domain::session::SessionSpec;
 use crate::session::link::{Asks, Facts, Stage};
+use crate::session::shells::driver_folder;
 use crate::session::stream::Outlet;
 use crate::session::sweep;
 use crate::session::wire::{Ask, Fact, FactBody};
@@ -287,6 +288,8 @@ impl Crew {
         {
             probe.abort();
         }
+        // Only a holder that was killed leaves it.
+        drop(std::fs::remove_dir_all(driver_folder(&tmp)));
         // Its holder has removed it by now, unless it was killed. Removing is quick for an empty
         // folder and may be long for a full one.
         match std::fs::remove_dir(&tmp) {

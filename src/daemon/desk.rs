@@ -37,6 +37,8 @@ pub(super) struct Folders {
     pub root: PathBuf,
     /// `sessions/` of the state folder.
     pub sessions: PathBuf,
+    /// `profiles/` of the state folder: what was captured of users' shells.
+    pub profiles: PathBuf,
     /// `runs/` of the state folder.
     pub runs: PathBuf,
     /// Where sessions' private temporary folders are made.

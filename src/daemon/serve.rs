@@ -197,6 +197,7 @@ fn folders(workspace: &Workspace) -> Folders {
     Folders {
         root: workspace.root().to_owned(),
         sessions: workspace.state().join("sessions"),
+        profiles: workspace.state().join("profiles"),
         runs: workspace.state().join("runs"),
         tmp: runtime.join("t"),
         socket: workspace.socket(),

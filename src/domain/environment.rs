@@ -265,8 +265,15 @@ fn is_secret(name: &str, value: &str, origin: Origin) -> bool {
     match origin {
         Origin::BuiltIn | Origin::AllowList | Origin::Port | Origin::Callboard => false,
         Origin::EnvPass if !is_plain(name) => true,
-        _ => names_a_secret(name) || has_password(value),
+        _ => looks_secret(name, value),
     }
+}
+
+/// Whether a variable of nobody's choosing looks like a secret: by the words of its name, or by a
+/// password in what looks like a URL.
+#[must_use]
+pub fn looks_secret(name: &str, value: &str) -> bool {
+    names_a_secret(name) || has_password(value)
 }
 
 /// Names that are passed on and never hold a secret.

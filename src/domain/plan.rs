@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::ids::{AgentName, Tag, TaskId, WorkspaceId};
 use super::permission::Permissions;
 use super::raw_path;
+use super::session::Shell;
 
 /// What a run works from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,6 +28,9 @@ pub struct Plan {
     /// `[policy]` of `agents.toml`.
     #[serde(default, skip_serializing_if = "Permissions::is_empty")]
     pub policy: Permissions,
+    /// `[defaults] shell` of `agents.toml`.
+    #[serde(default)]
+    pub default_shell: Shell,
     /// The tasks, in the manifest's order.
     pub tasks: Vec<TaskSpec>,
 }
@@ -94,6 +98,12 @@ pub struct TaskSpec {
     pub service: Option<Service>,
     /// A script that has to succeed after `run`, in the same session.
     pub verify: Option<String>,
+    /// Its sessions' shell; that of `agents.toml` if not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shell: Option<Shell>,
+    /// Whether its sessions have what the user's own shell has.
+    #[serde(default)]
+    pub shell_profile: bool,
     /// Globs of files to list in the report, relative to the root.
     pub artifacts: Vec<String>,
     /// What it may run.
@@ -121,6 +131,8 @@ impl TaskSpec {
             stop_on: Vec::new(),
             service: None,
             verify: None,
+            shell: None,
+            shell_profile: false,
             artifacts: Vec::new(),
             policy: Permissions::default(),
         }

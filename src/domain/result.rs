@@ -133,6 +133,11 @@ pub enum Note {
         /// The statuses.
         pipe_status: Vec<i32>,
     },
+    /// The user's shell profile was to be used, and there is something to know of it.
+    Profile {
+        /// What.
+        message: String,
+    },
     /// A full-screen program drew on the alternate screen.
     FullScreen,
 }

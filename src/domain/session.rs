@@ -22,6 +22,9 @@ pub struct SessionSpec {
     pub env: Vec<(String, String)>,
     /// Which shell.
     pub shell: Shell,
+    /// Present where the session is to have what the user's own shell has.
+    #[serde(default)]
+    pub profile: Option<ProfileSpec>,
     /// Window size.
     pub size: Size,
     /// An existing folder of its own; `out.raw` and `out.idx` are made in it, with their first
@@ -36,6 +39,20 @@ pub struct SessionSpec {
     pub policy: Vec<Permissions>,
 }
 
+/// How the user's profile is captured and used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProfileSpec {
+    /// A folder in which what was captured is kept; made if it is not there.
+    #[serde(with = "raw_path")]
+    pub cache: PathBuf,
+    /// Variables that it does not change.
+    pub keep: Vec<String>,
+    /// Variables that it may give although they look like secrets.
+    pub pass: Vec<String>,
+    /// How long it may take, in ms.
+    pub limit_ms: u64,
+}
+
 /// A shell that a driver exists for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -43,6 +60,39 @@ pub enum Shell {
     /// GNU bash.
     #[default]
     Bash,
+    /// zsh.
+    Zsh,
+    /// fish.
+    Fish,
+    /// dash, or whatever the machine calls sh.
+    Sh,
+}
+
+impl Shell {
+    /// Every shell by its name.
+    pub const ALL: [(&'static str, Self); 4] =
+        [("bash", Self::Bash), ("zsh", Self::Zsh), ("fish", Self::Fish), ("sh", Self::Sh)];
+
+    /// Its name, as a manifest says it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bash => "bash",
+            Self::Zsh => "zsh",
+            Self::Fish => "fish",
+            Self::Sh => "sh",
+        }
+    }
+}
+
+impl std::str::FromStr for Shell {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, shell)| *shell).ok_or_else(
+            || format!("no shell `{}`: there are bash, zsh, fish and sh", name.escape_debug()),
+        )
+    }
 }
 
 /// Size of a terminal window in character cells.

@@ -13,7 +13,8 @@ pub const FLAKY: &str = "flaky";
 /// `EX_UNAVAILABLE` and `EX_TEMPFAIL` of sysexits.h: a program's own way to say so.
 const UNAVAILABLE: [i32; 2] = [69, 75];
 /// What a shell says of a program that it cannot find, with status 127.
-const NOT_FOUND: [&str; 3] = ["command not found", ": not found", "No such file or directory"];
+const NOT_FOUND: [&str; 4] =
+    ["command not found", ": not found", "No such file or directory", "Unknown command"];
 /// What programs say of a full disk and of a taken port.
 const WANTING: [&str; 5] = [
     "No space left on device",

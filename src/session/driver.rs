@@ -49,6 +49,10 @@ pub(super) struct Report {
     pub status: Option<i32>,
     /// The statuses of its last pipeline, where they were caught.
     pub pipe_status: Option<Vec<i32>>,
+    /// It came to its end: nothing has taken the rest of it away.
+    pub whole: bool,
+    /// The shell stands at a prompt of its own, and not in the driver's loop.
+    pub at_prompt: bool,
     /// `$PWD`.
     pub cwd: Vec<u8>,
 }
@@ -61,7 +65,10 @@ pub(super) fn take_report(bytes: &mut Vec<u8>) -> Option<Report> {
     let mut fields = Fields { bytes, at: 0 };
     let nonce = fields.number::<u64>()?;
     let status = fields.number::<i32>()?;
-    let caught = fields.number::<usize>()?.unwrap_or(0).min(MEMBERS_MAX);
+    let caught = fields.next()?;
+    let at_prompt = caught == b"prompt";
+    let caught = std::str::from_utf8(caught).ok().and_then(|text| text.parse::<usize>().ok());
+    let caught = caught.unwrap_or(0).min(MEMBERS_MAX);
     let mut statuses = Vec::new();
     for _ in 0..caught {
         statuses.extend(fields.number::<i32>()?);
@@ -74,7 +81,8 @@ pub(super) fn take_report(bytes: &mut Vec<u8>) -> Option<Report> {
         // What is no pipeline (a definition, for one) leaves the list of the one before.
         if members.len() == 1 { vec![statuses[0]] } else { members.to_vec() }
     });
-    Some(Report { nonce, status, pipe_status, cwd })
+    let whole = !statuses.is_empty();
+    Some(Report { nonce, status, pipe_status, whole, at_prompt, cwd })
 }
 
 struct Fields<'a> {
@@ -108,9 +116,18 @@ mod tests {
             nonce: Some(7),
             status: Some(1),
             pipe_status: Some(vec![0, 1]),
+            whole: true,
+            at_prompt: false,
             cwd: b"/tmp".to_vec(),
         };
-        let second = Report { nonce: None, status: Some(0), pipe_status: None, cwd: b"/".to_vec() };
+        let second = Report {
+            nonce: None,
+            status: Some(0),
+            pipe_status: None,
+            whole: false,
+            at_prompt: false,
+            cwd: b"/".to_vec(),
+        };
         for cut in 1..whole.len() {
             let mut seen = Vec::new();
             let mut bytes = Vec::new();

@@ -2,12 +2,14 @@
 //!
 //! The coordinator's end is `link`; `wire` is what the two ends say. A `holder` is the process
 //! that is a session, forked by a small **stage** process (`holder::stage`); `os` is what is
-//! Linux's alone.
+//! Linux's alone. `shells` holds what differs between shells.
 
 mod driver;
 pub mod holder;
 pub mod link;
 mod os;
+mod profile;
+pub mod shells;
 pub mod stream;
 pub mod sweep;
 pub mod wire;

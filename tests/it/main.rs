@@ -9,6 +9,7 @@
 
 mod cases_orchestrator;
 mod cases_policy;
+mod cases_shells;
 mod cases_terminal;
 mod cases_terminal_input;
 mod cases_terminal_output;

@@ -114,6 +114,7 @@ impl ExplainEnv {
             default_env: agents.default_env,
             default_env_pass: agents.default_env_pass,
             policy: agents.policy,
+            default_shell: agents.default_shell,
             tasks: Vec::new(),
         })
     }

@@ -8,13 +8,14 @@ use toml::de::DeTable;
 use super::findings::Findings;
 use super::keys::{AGENT, AGENT_DEFAULTS, AGENTS};
 use super::permissions::permissions;
-use super::read::{entries, env, env_pass, list, name, number, table, tags};
+use super::read::{entries, env, env_pass, list, name, number, shell, table, tags};
 use super::shape::Shape;
 use super::syntax::{Item, parse};
 use super::words::shown;
 use crate::domain::ids::{AgentName, Tag};
 use crate::domain::permission::Permissions;
 use crate::domain::plan::{AdapterKind, Agent};
+use crate::domain::session::Shell;
 
 /// Who can work, and what their sessions have in common.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +28,8 @@ pub struct Agents {
     pub default_env_pass: Vec<String>,
     /// `[policy]`.
     pub policy: Permissions,
+    /// `[defaults] shell`.
+    pub default_shell: Shell,
 }
 
 impl Agents {
@@ -47,6 +50,7 @@ impl Agents {
             default_env: BTreeMap::new(),
             default_env_pass: Vec::new(),
             policy: Permissions::default(),
+            default_shell: Shell::default(),
         }
     }
 
@@ -77,6 +81,9 @@ impl Agents {
         let Some(table) = table("defaults", Shape::Table, item, findings) else { return };
         for (key, item) in entries(table, AGENT_DEFAULTS, findings) {
             match key {
+                "shell" => {
+                    self.default_shell = shell(item, findings).unwrap_or_default();
+                }
                 "env" => self.default_env = env(key, item, findings),
                 "env_pass" => self.default_env_pass = env_pass(key, item, passed, findings),
                 _ => {}

@@ -63,6 +63,7 @@ pub fn check(sources: &Sources<'_>) -> Result<Plan, Vec<Problem>> {
             default_env: agents.default_env,
             default_env_pass: agents.default_env_pass,
             policy: agents.policy,
+            default_shell: agents.default_shell,
             ..plan
         }),
         _ => Err(problems),
@@ -153,6 +154,7 @@ fn read_manifest(
         default_env: BTreeMap::new(),
         default_env_pass: Vec::new(),
         policy: Default::default(),
+        default_shell: Default::default(),
         tasks: specs,
     };
     (Some(plan), findings.into_problems())

@@ -37,6 +37,9 @@ const fn later(name: &'static str, shape: Shape, about: &'static str) -> Key {
     Key { name, shape, support: Support::None, about }
 }
 
+/// The shells that there are drivers for.
+pub(super) const SHELLS: &[&str] = &["bash", "zsh", "fish", "sh"];
+
 /// The top of a manifest.
 pub(super) const MANIFEST: &[Key] = &[
     key("workspace", Table, "The folder that the tasks share."),
@@ -73,8 +76,12 @@ pub(super) const TASK: &[Key] = &[
     key("cwd", Text, "Where to run, relative to the root."),
     key("env", Env, "Environment variables; those of `[defaults]` stay unless named here."),
     key("env_pass", Variables, "Variables taken from the caller's environment."),
-    only("shell", Text, "bash", "The session's shell."),
-    only("shell_profile", Flag, "false", "Whether the shell reads the user's profile."),
+    key("shell", Word(SHELLS), "The session's shell; bash, if not given."),
+    key(
+        "shell_profile",
+        Flag,
+        "Whether the session has the variables, aliases and functions of the user's own shell.",
+    ),
     later("writes", Globs, "Files that the task means to write."),
     key("ports", Ports, "Ports by name, given to the task as `PORT_<NAME>`."),
     key("priority", Number(i64::MIN, i64::MAX), "Greater goes first among ready tasks."),
@@ -145,7 +152,7 @@ pub(super) const AGENTS: &[Key] = &[
 
 /// `[defaults]` of `agents.toml`.
 pub(super) const AGENT_DEFAULTS: &[Key] = &[
-    only("shell", Text, "bash", "The sessions' shell."),
+    key("shell", Word(SHELLS), "The sessions' shell; bash, if not given."),
     key("env", Env, "Environment variables of every session."),
     key("env_pass", Variables, "Variables taken from the caller's environment."),
     later("max_sessions", Number(1, u32::MAX as i64), "How many sessions may be open."),

@@ -8,10 +8,11 @@ use globset::Glob;
 use toml::de::{DeTable, DeValue};
 
 use super::findings::Findings;
-use super::keys::{Key, SHARD, SYNONYMS, Support, TABLES};
+use super::keys::{Key, SHARD, SHELLS, SYNONYMS, Support, TABLES};
 use super::shape::{Shape, noun_of};
 use super::syntax::Item;
 use super::words::{listed, name_fault, shown, tag_fault, variable_fault};
+use crate::domain::session::Shell;
 use crate::domain::time::parse_duration_ms;
 
 /// A value that has been read, and where it stands.
@@ -202,6 +203,17 @@ pub(super) fn word(
         findings.wrong_hinted(given.span, message, hint);
     }
     known
+}
+
+/// `true` or `false`.
+pub(super) fn flag(what: &str, item: &Item<'_>, findings: &mut Findings<'_>) -> Option<bool> {
+    fits(what, Shape::Flag, item, findings).then_some(())?;
+    item.get_ref().as_bool()
+}
+
+/// A shell that there is a driver for.
+pub(super) fn shell(item: &Item<'_>, findings: &mut Findings<'_>) -> Option<Shell> {
+    word("shell", SHELLS, item, findings)?.parse().ok()
 }
 
 /// A whole number within the bounds.

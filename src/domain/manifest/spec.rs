@@ -43,6 +43,8 @@ pub(super) fn finish(
         stop_on: draft.stop_on.unwrap_or_default(),
         service,
         verify: draft.verify,
+        shell: draft.shell,
+        shell_profile: draft.shell_profile.unwrap_or_default(),
         artifacts: draft.artifacts.unwrap_or_default(),
         policy: draft.policy.unwrap_or_default(),
     }

@@ -11,12 +11,13 @@ use super::findings::Findings;
 use super::keys::{DEPENDENCY, TASK};
 use super::permissions::permissions;
 use super::read::{At, duration, entries, env, env_pass, filled, globs, list, name, tags, word};
-use super::read::{number, table};
+use super::read::{flag, number, shell, table};
 use super::shape::{Shape, noun_of};
 use super::syntax::Item;
 use super::words::shown;
 use crate::domain::permission::Permissions;
 use crate::domain::plan::{Class, OnInput, StopRule, When};
+use crate::domain::session::Shell;
 
 /// What a task or `[defaults]` says, each value by itself; `None` where it says nothing.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +31,8 @@ pub(super) struct Draft {
     pub(super) env: BTreeMap<String, String>,
     pub(super) env_pass: Option<Vec<String>>,
     pub(super) ports: Option<BTreeMap<String, u16>>,
+    pub(super) shell: Option<Shell>,
+    pub(super) shell_profile: Option<bool>,
     pub(super) priority: Option<i64>,
     pub(super) class: Option<Class>,
     pub(super) timeout: Option<At<u64>>,
@@ -106,6 +109,8 @@ impl<'a> Reader<'a> {
             "env" => draft.env = env(key, item, findings),
             "env_pass" => draft.env_pass = Some(env_pass(key, item, self.passed, findings)),
             "ports" => draft.ports = Some(ports(item, findings)),
+            "shell" => draft.shell = shell(item, findings),
+            "shell_profile" => draft.shell_profile = flag(key, item, findings),
             "priority" => draft.priority = number(key, (i64::MIN, i64::MAX), item, findings),
             "class" => draft.class = class(item, findings),
             "timeout" => draft.timeout = duration(key, item, findings),
@@ -147,6 +152,8 @@ impl Draft {
         }
         fill(&mut self.env_pass, defaults.env_pass.as_ref());
         fill(&mut self.ports, defaults.ports.as_ref());
+        fill(&mut self.shell, defaults.shell.as_ref());
+        fill(&mut self.shell_profile, defaults.shell_profile.as_ref());
         fill(&mut self.priority, defaults.priority.as_ref());
         fill(&mut self.class, defaults.class.as_ref());
         fill(&mut self.timeout, defaults.timeout.as_ref());

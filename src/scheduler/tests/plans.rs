@@ -95,6 +95,7 @@ pub(super) fn of_specs(agents: Vec<Agent>, tasks: Vec<TaskSpec>) -> Plan {
         default_env: BTreeMap::new(),
         default_env_pass: Vec::new(),
         policy: Default::default(),
+        default_shell: Default::default(),
         tasks,
     }
 }

@@ -52,6 +52,9 @@ impl Session {
         if children.iter().any(|child| !child.ended) {
             self.ports.watch_leftovers(now_ms);
         }
+        if let Some(profile) = self.profile.take() {
+            notes.extend(profile.remarks.into_iter().map(|message| Note::Profile { message }));
+        }
         let span = Span {
             raw_start: started.raw,
             raw_end: self.capture.raw_end(),

@@ -1,4 +1,5 @@
-//! The shell's own parser reads a text before it runs: `bash -n`, beside the loop.
+//! The shell's own parser reads a text before it runs: `bash -n` and its like,
+//! beside the loop.
 
 use std::ffi::CString;
 use std::io;
@@ -6,9 +7,10 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
 
-use crate::command::completeness::{ends_in_backslash, incomplete_in};
+use crate::command::completeness::ends_in_backslash;
 
 use super::super::os::spawn::{self, Program};
+use super::super::shells::table::Table;
 
 /// A text that takes longer to parse is left to the shell itself.
 pub(super) const CHECK_MS_MAX: u64 = 5_000;
@@ -20,6 +22,7 @@ pub(super) struct Checker {
     pub pid: i32,
     pub said: OwnedFd,
     words: Vec<u8>,
+    table: &'static Table,
     asks: Asks,
     pub due_ms: u64,
 }
@@ -33,6 +36,10 @@ enum Asks {
     Backslash,
     /// A here-document was ended by the end of something: of the text, or of a substitution in it?
     HereDocument(&'static str),
+    /// The parser says nothing of what the text leaves open: is what closes a block refused after it?
+    Closed,
+    /// Something is wrong: is it the end of the text?
+    AtEnd,
 }
 
 /// What comes after a run.
@@ -48,25 +55,41 @@ impl Checker {
     ///
     /// # Errors
     /// When it cannot be started.
-    pub(super) fn start(shell: &CString, text: &str, now_ms: u64) -> io::Result<Self> {
-        Self::ask(shell, text, Asks::Whole, now_ms)
+    pub(super) fn start(
+        table: &'static Table,
+        shell: &CString,
+        text: &str,
+        now_ms: u64,
+    ) -> io::Result<Self> {
+        Self::ask(table, shell, text, Asks::Whole, now_ms)
     }
 
-    fn ask(shell: &CString, text: &str, asks: Asks, now_ms: u64) -> io::Result<Self> {
+    fn ask(
+        table: &'static Table,
+        shell: &CString,
+        text: &str,
+        asks: Asks,
+        now_ms: u64,
+    ) -> io::Result<Self> {
         let suffix = match asks {
             Asks::Whole => "",
             Asks::Backslash => "\n{",
             Asks::HereDocument(_) => "\n}",
+            Asks::Closed => table.closer.unwrap_or(""),
+            Asks::AtEnd => table.last_line.unwrap_or(""),
         };
         let input = memfd_create(c"text", MemfdFlags::CLOEXEC)?;
         write_whole(&input, text.as_bytes())?;
+        if asks == Asks::AtEnd {
+            write_whole(&input, b"\n")?;
+        }
         write_whole(&input, suffix.as_bytes())?;
         seek(&input, SeekFrom::Start(0))?;
         let (said, saying) = std::io::pipe()?;
         let null = std::fs::File::open("/dev/null")?;
         let pid = spawn::start(&Program {
             path: shell.clone(),
-            argv: vec![c"bash".to_owned(), c"-n".to_owned()],
+            argv: table.check.iter().map(|&word| word.to_owned()).collect(),
             env: vec![c"LC_ALL=C".to_owned()],
             cwd: None,
             descriptors: vec![(input.as_fd(), 0), (null.as_fd(), 1), (saying.as_fd(), 2)],
@@ -74,7 +97,7 @@ impl Checker {
         })?;
         let said = OwnedFd::from(said);
         rustix::io::ioctl_fionbio(&said, true)?;
-        Ok(Self { pid, said, words: Vec::new(), asks, due_ms: now_ms + CHECK_MS_MAX })
+        Ok(Self { pid, said, words: Vec::new(), table, asks, due_ms: now_ms + CHECK_MS_MAX })
     }
 
     /// Reads what it says; true once it has said all.
@@ -97,28 +120,58 @@ impl Checker {
     /// What it found.
     pub(super) fn verdict(&self, shell: &CString, text: &str, now_ms: u64) -> Verdict {
         let words = String::from_utf8_lossy(&self.words);
-        let again = |asks| match Self::ask(shell, text, asks, now_ms) {
+        let again = |asks| match Self::ask(self.table, shell, text, asks, now_ms) {
             Ok(checker) => Verdict::Again(checker),
             Err(_) => Verdict::Complete,
         };
         match self.asks {
-            Asks::Whole => match incomplete_in(&words) {
+            Asks::Whole => match (self.table.incomplete)(&words) {
                 Some(message) if message.contains("here-document") => {
                     again(Asks::HereDocument("a here-document has no end"))
                 }
                 Some(message) => Verdict::Incomplete(message),
+                None if self.table.last_line.is_some() && !words.is_empty() => again(Asks::AtEnd),
+                None if owes_a_command(text) && self.table.last_line.is_some() => {
+                    Verdict::Incomplete("a command is missing at the end".to_owned())
+                }
+                None if self.table.closer.is_some() => {
+                    if ends_in_backslash(text) || text.contains("<<") {
+                        again(Asks::Closed)
+                    } else {
+                        Verdict::Complete
+                    }
+                }
                 None if ends_in_backslash(text) => again(Asks::Backslash),
                 None => Verdict::Complete,
             },
-            Asks::Backslash if incomplete_in(&words).is_none() => {
+            Asks::Backslash if (self.table.incomplete)(&words).is_none() => {
                 Verdict::Incomplete("the text ends in a backslash".to_owned())
             }
             Asks::HereDocument(message) if !words.contains("syntax error near") => {
                 Verdict::Incomplete(message.to_owned())
             }
-            Asks::Backslash | Asks::HereDocument(_) => Verdict::Complete,
+            Asks::Closed if words.is_empty() => Verdict::Incomplete(if ends_in_backslash(text) {
+                "the text ends in a backslash".to_owned()
+            } else {
+                "a here-document has no end".to_owned()
+            }),
+            Asks::AtEnd
+                if words.is_empty()
+                    || self.table.last_line.is_some_and(|line| words.contains(line)) =>
+            {
+                Verdict::Incomplete("something is open at the end of the text".to_owned())
+            }
+            Asks::Backslash | Asks::HereDocument(_) | Asks::Closed | Asks::AtEnd => {
+                Verdict::Complete
+            }
         }
     }
+}
+
+/// True when the last line ends in an operator, and not in a comment. Of this zsh says nothing.
+fn owes_a_command(text: &str) -> bool {
+    let last = text.trim_end().lines().next_back().unwrap_or("");
+    (last.ends_with("&&") || last.ends_with('|')) && !last.contains('#')
 }
 
 /// Writes all of it; a memory file takes whatever fits.

@@ -113,6 +113,9 @@ impl Session {
     /// it, or the command has broken the driver (a DEBUG trap under `extdebug` that lets nothing
     /// pass).
     fn recover_command(&mut self, now_ms: u64) {
+        if self.shell.ask_again() {
+            return;
+        }
         let interrupted = self.active.as_ref().is_some_and(|active| active.command.is_ending());
         if !interrupted && !self.shell.may_be_given_again() {
             if std::mem::replace(&mut self.looks.idle_seen, true) {

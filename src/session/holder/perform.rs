@@ -7,7 +7,6 @@ use crate::domain::key::Refused;
 use crate::domain::plan::Ready;
 use crate::session::wire::FactBody;
 
-use super::super::driver;
 use super::super::os::process;
 use super::checker::Checker;
 use super::input::Modes;
@@ -56,7 +55,7 @@ impl Session {
                 // Nothing of it may be seen; the boundary puts the echo back.
                 self.main.set_echo(false);
                 // A terminal that takes nothing more has a line to end the prompt with.
-                let _ = rustix::io::write(&self.main.master, driver::NUDGE);
+                let _ = rustix::io::write(&self.main.master, self.shell.table.nudge);
             }
             Effect::Finish => self.finish(now_ms),
         }
@@ -100,7 +99,12 @@ impl Session {
 
     fn check(&mut self, now_ms: u64) {
         let Some(active) = &self.active else { return };
-        match Checker::start(&self.shell.path, &active.command.spec().text, now_ms) {
+        match Checker::start(
+            self.shell.table,
+            &self.shell.path,
+            &active.command.spec().text,
+            now_ms,
+        ) {
             Ok(checker) => {
                 self.tree.own(checker.pid);
                 self.checker = Some(checker);
@@ -173,6 +177,20 @@ impl Session {
         self.tree.note_ended(&born);
         signal_all(&born, signal);
         self.tree_due_ms = Some(now_ms + 1);
+    }
+
+    /// Brings a shell back that stands at a prompt of its own with no command open. Not by way of
+    /// the input: what is written there belongs to a command.
+    pub(super) fn nudge_shell(&mut self, now_ms: u64) {
+        match self.shell.nudge(now_ms) {
+            Ok(Some(text)) => {
+                self.main.set_echo(false);
+                // What is not taken is told again.
+                let _ = rustix::io::write(&self.main.master, text);
+            }
+            Ok(None) => {}
+            Err(()) => self.signal_shell(Signal::KILL),
+        }
     }
 
     /// Sends the shell a signal.

@@ -6,6 +6,8 @@ use std::os::linux::fs::MetadataExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use super::super::shells::folder::MARK;
+
 /// A process as its `stat` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::session) struct Process {
@@ -91,7 +93,11 @@ impl Process {
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
         let line = line.trim_end();
         // A part of the shell itself that has not become another program, or never will.
-        if line.is_empty() || line.contains(" --rcfile /proc/self/fd/204 ") {
+        if line.is_empty()
+            || line.contains(" --rcfile /proc/self/fd/204 ")
+            || line.contains(MARK)
+            || line == "sh -i sh"
+        {
             return self.name.clone();
         }
         line.chars().take(COMMAND_CHARS_MAX).collect()

@@ -13,6 +13,8 @@ use crate::session::wire::{Ask, CommandEnd, FactBody, Span};
 use crate::transcript::index::Stream;
 
 use super::super::os::pty::Terminal;
+use super::super::profile::Profile;
+use super::super::shells::table;
 use super::capture::Capture;
 use super::checker::{Checker, Verdict};
 use super::closing::Closing;
@@ -21,7 +23,7 @@ use super::judge::Judging;
 use super::looking::Looks;
 use super::newline::Newline;
 use super::ports::PortWatch;
-use super::shell::{Doing, Shell};
+use super::shell::{Doing, Shell, find};
 use super::tree::Tree;
 use super::turn::Clock;
 
@@ -59,6 +61,8 @@ pub(super) struct Session {
     /// The line end with which bash remarks on an interrupt.
     pub newline: Newline,
     pub facts: Vec<FactBody>,
+    /// What of the user's profile the shell has yet to read, and to be told.
+    pub profile: Option<Profile>,
     /// Commands begun so far.
     pub begun: u32,
     told_end: u64,
@@ -90,11 +94,14 @@ impl Session {
     pub(super) fn open(spec: SessionSpec, clock: Clock) -> io::Result<Self> {
         let capture = Capture::open(&spec.transcript)?;
         let (main, stderr) = (Terminal::open(spec.size)?, Terminal::open(spec.size)?);
+        let mut spec = spec;
+        let profile = use_profile(&mut spec)?;
         let shell = Shell::start(&spec, &main, &stderr)?;
         let mut tree = Tree::below_this();
         tree.own(shell.pid);
         Ok(Self {
             told_end: capture.raw_end(),
+            profile,
             spec,
             clock,
             main,
@@ -153,7 +160,7 @@ impl Session {
             return;
         }
         match Command::new(spec.clone()) {
-            Ok(command) => self.queue.push_back(command),
+            Ok(command) => self.queue.push_back(command.in_shell(self.spec.shell)),
             Err(message) => self.tell_unstarted(&spec, Reason::StartFailed { message }),
         }
     }
@@ -238,7 +245,14 @@ impl Session {
             self.shell.report(now_ms).map(|report| (starting, report))
         } {
             let (starting, report) = report;
-            if starting {
+            if starting || self.active.is_none() {
+                let text = self.profile.as_mut().map(|profile| std::mem::take(&mut profile.text));
+                if let Some(text) = text.filter(|text| !text.is_empty())
+                    && self.shell.give(None, false, &text).is_ok()
+                {
+                    // It is open once the shell has read it.
+                    continue;
+                }
                 let holder = i32::try_from(std::process::id()).unwrap_or(0);
                 self.facts.push(FactBody::Opened { holder, shell: self.shell.pid });
                 continue;
@@ -295,7 +309,8 @@ impl Session {
         if pid != self.shell.pid || matches!(self.shell.doing, Doing::Gone(_)) {
             return;
         }
-        let starting = self.shell.doing == Doing::Starting;
+        let reads_profile = self.shell.doing == Doing::Busy && self.active.is_none();
+        let starting = self.shell.doing == Doing::Starting || reads_profile;
         self.shell.doing = Doing::Gone(fate);
         if starting {
             let message = format!("the shell ended before it was ready: {fate:?}");
@@ -317,6 +332,9 @@ impl Session {
             self.look_at_tree(now_ms);
         }
         self.feed_input(now_ms);
+        if self.shell.nudge_due().is_some_and(|due| due <= now_ms) {
+            self.nudge_shell(now_ms);
+        }
         if self.looks.is_due(now_ms) {
             self.look(now_ms);
         }
@@ -358,6 +376,7 @@ impl Session {
             self.checker.as_ref().map(|checker| checker.due_ms),
             self.closing.as_ref().and_then(Closing::due),
             self.tell_at_ms,
+            self.shell.nudge_due(),
             self.shell.settles_at().filter(|&at| at > now_ms && !self.queue.is_empty()),
         ]
         .into_iter()
@@ -396,6 +415,15 @@ impl Session {
         });
         self.facts.push(FactBody::Ended { end });
     }
+}
+
+/// Puts the user's profile into the session's environment, where it is asked for.
+fn use_profile(spec: &mut SessionSpec) -> io::Result<Option<Profile>> {
+    let Some(wanted) = spec.profile.clone() else { return Ok(None) };
+    let table = table::of(spec.shell);
+    let mut profile = Profile::of(&wanted, spec, table, &find(table, spec)?);
+    profile.apply(&wanted, &mut spec.env);
+    Ok(Some(profile))
 }
 
 /// Reads until the terminal has no more, or the buffer is full: the kernel gives little at a time.

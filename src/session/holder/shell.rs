@@ -15,6 +15,8 @@ use crate::domain::session::SessionSpec;
 use super::super::driver::{self, Report, command_document, descriptor, take_report};
 use super::super::os::pty::Terminal;
 use super::super::os::spawn::{self, Program};
+use super::super::shells::folder::Folder;
+use super::super::shells::table::{self, Table, Takes};
 use super::checker::write_whole;
 use super::proc;
 
@@ -23,6 +25,11 @@ const REPORT_BYTES_MAX: usize = 256 * 1024;
 
 /// A shell that traps interrupts says nothing of one; it is not waited for longer than this.
 const SETTLE_MS_MAX: u64 = 50;
+
+/// How long a shell at a prompt of its own may take to come back before it is told again.
+const NUDGE_EVERY_MS: u64 = 100;
+/// One that has to be told more often does not come back.
+const NUDGES_MAX: u32 = 50;
 
 /// What the shell is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,13 +50,13 @@ pub(super) struct Shell {
     pub doing: Doing,
     /// Its program, to know it by.
     pub program: Option<(u64, u64)>,
-    /// The bash that also checks texts.
+    /// What it is like.
+    pub table: &'static Table,
+    /// Its program, which also checks texts.
     pub path: CString,
     /// Where reports come from; `None` once the shell has closed it.
     pub reports: Option<OwnedFd>,
-    /// `None` once the shell was let go.
-    go: Option<OwnedFd>,
-    command: OwnedFd,
+    way: Way,
     said: Vec<u8>,
     nonce: u64,
     /// It has said that it is idle since it was given the open command: an interrupt took the
@@ -60,12 +67,24 @@ pub(super) struct Shell {
     /// An interrupt has missed its command: until the shell has taken it, or this time has come,
     /// it gets no other.
     settles_at_ms: Option<u64>,
+    /// It stands at a prompt of its own: when it is told to come back next, and how often it was.
+    at_prompt: Option<(u64, u32)>,
+    /// It was asked once more for the report that is missing.
+    asked_again: bool,
     /// `$PWD` as last reported.
     cwd: Vec<u8>,
 }
 
+/// How commands reach it.
+enum Way {
+    /// Over descriptors. `go` is `None` once the shell was let go.
+    Descriptors { go: Option<OwnedFd>, command: OwnedFd },
+    /// Through named pipes.
+    Pipes(Folder),
+}
+
 impl Shell {
-    /// Starts bash with the driver.
+    /// Starts the session's shell with its driver.
     ///
     /// # Errors
     /// What could not be done, and where.
@@ -74,53 +93,47 @@ impl Shell {
         main: &Terminal,
         stderr: &Terminal,
     ) -> io::Result<Self> {
-        let path = find_bash(spec)?;
-        let (go_read, go) = std::io::pipe()?;
-        let (reports, reports_write) = std::io::pipe()?;
-        let text = memfd_create(c"driver", MemfdFlags::CLOEXEC)?;
-        write_whole(&text, driver::TEXT.as_bytes())?;
-        let command = memfd_create(c"command", MemfdFlags::CLOEXEC)?;
-        let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
-        let rcfile = CString::new(format!("/proc/self/fd/{}", descriptor::TEXT))?;
-        let slave = main.slave.as_fd();
-        let flags = [c"bash", c"--noprofile", c"--noediting", c"--rcfile"];
-        let mut argv: Vec<CString> = flags.into_iter().map(ToOwned::to_owned).collect();
-        argv.extend([rcfile, c"-i".to_owned()]);
-        let pid = spawn::start(&Program {
-            path: path.clone(),
-            argv,
-            env: environment(spec)?,
-            cwd: Some(CString::new(spec.cwd.as_os_str().as_bytes())?),
-            descriptors: vec![
-                (slave, 0),
-                (slave, 1),
-                (slave, 2),
-                (go_read.as_fd(), descriptor::GO),
-                (reports_write.as_fd(), descriptor::REPORT),
-                (stderr.slave.as_fd(), descriptor::STDERR),
-                (null.as_fd(), descriptor::NULL),
-                (text.as_fd(), descriptor::TEXT),
-                (command.as_fd(), descriptor::COMMAND),
-                (slave, descriptor::MAIN),
-            ],
-            terminal: true,
-        })?;
-        let (go, reports) = (OwnedFd::from(go), OwnedFd::from(reports));
-        rustix::io::ioctl_fionbio(&go, true)?;
-        rustix::io::ioctl_fionbio(&reports, true)?;
+        let table = table::of(spec.shell);
+        let path = find(table, spec)?;
+        let (pid, way, reports) = match &table.takes {
+            Takes::Descriptors => start_with_descriptors(table, &path, spec, main, stderr)?,
+            Takes::Pipes(pipes) => {
+                let (folder, reports) = Folder::create(&spec.tmp, table.name, pipes, &spec.cwd)?;
+                if !spec.cwd.is_dir() {
+                    let message = format!("cannot go into {}", spec.cwd.display());
+                    return Err(io::Error::new(io::ErrorKind::NotFound, message));
+                }
+                let cwd = if pipes.starts_in_folder { &folder.path } else { &spec.cwd };
+                let pid = spawn::start(&Program {
+                    path: path.clone(),
+                    argv: (table.argv)(&folder.path),
+                    env: environment(spec)?,
+                    cwd: Some(CString::new(cwd.as_os_str().as_bytes())?),
+                    descriptors: vec![
+                        (main.slave.as_fd(), 0),
+                        (main.slave.as_fd(), 1),
+                        (stderr.slave.as_fd(), 2),
+                    ],
+                    terminal: true,
+                })?;
+                (pid, Way::Pipes(folder), reports)
+            }
+        };
         Ok(Self {
             pid,
             doing: Doing::Starting,
             program: proc::program_of(pid),
+            table,
             path,
             reports: Some(reports),
-            go: Some(go),
-            command,
+            way,
             said: Vec::new(),
             nonce: 0,
             said_idle: false,
             interrupted: false,
             settles_at_ms: None,
+            at_prompt: None,
+            asked_again: false,
             cwd: spec.cwd.as_os_str().as_bytes().to_vec(),
         })
     }
@@ -135,21 +148,30 @@ impl Shell {
         self.said_idle = false;
         self.interrupted = false;
         self.settles_at_ms = None;
-        let cwd = cwd.map_or(&b""[..], |cwd| cwd.as_os_str().as_bytes());
-        let document = command_document(self.nonce, cwd, merge, text);
-        // Written over the one before, whose memory is used again.
-        seek(&self.command, SeekFrom::Start(0))?;
-        write_whole(&self.command, &document)?;
-        ftruncate(&self.command, document.len() as u64)?;
-        seek(&self.command, SeekFrom::Start(0))?;
-        self.say_go()?;
+        self.asked_again = false;
+        match &mut self.way {
+            Way::Descriptors { go, command } => {
+                let cwd = cwd.map_or(&b""[..], |cwd| cwd.as_os_str().as_bytes());
+                let document = command_document(self.nonce, cwd, merge, text);
+                // Written over the one before, whose memory is used again.
+                let command = &*command;
+                seek(command, SeekFrom::Start(0))?;
+                write_whole(command, &document)?;
+                ftruncate(command, document.len() as u64)?;
+                seek(command, SeekFrom::Start(0))?;
+                say_go(go.as_ref())?;
+            }
+            Way::Pipes(folder) => folder.give(self.nonce, cwd, merge, text)?,
+        }
         self.doing = Doing::Busy;
         Ok(())
     }
 
     /// True when it can be given a command.
     pub(super) fn is_ready(&self, now_ms: u64) -> bool {
-        self.doing == Doing::Idle && self.settles_at_ms.is_none_or(|at| at <= now_ms)
+        self.doing == Doing::Idle
+            && self.at_prompt.is_none()
+            && self.settles_at_ms.is_none_or(|at| at <= now_ms)
     }
 
     /// When it will be ready, if it has to settle.
@@ -160,7 +182,7 @@ impl Shell {
     /// True when it is blocked, and not because it waits for a command.
     pub(super) fn is_interruptible(&self) -> bool {
         let blocked = proc::blocked_in(self.pid, self.pid).ok().flatten();
-        blocked.is_some_and(|blocked| !waits_to_go(blocked))
+        blocked.is_some_and(|blocked| !self.waits_to_go(blocked))
     }
 
     /// It was sent an interrupt.
@@ -171,13 +193,25 @@ impl Shell {
     /// True when it waits for the word to go although it has had it: an interrupt meant for the
     /// command before, or for this one, fell between the word and the text.
     pub(super) fn has_lost_its_command(&self) -> bool {
-        let waits = proc::blocked_in(self.pid, self.pid).ok().flatten().is_some_and(waits_to_go);
-        self.doing == Doing::Busy
-            && waits
-            && [&self.go, &self.reports]
-                .into_iter()
-                .flatten()
-                .all(|channel| rustix::io::ioctl_fionread(channel).is_ok_and(|unread| unread == 0))
+        if self.doing != Doing::Busy || self.at_prompt.is_some() {
+            return false;
+        }
+        let blocked = proc::blocked_in(self.pid, self.pid).ok().flatten();
+        let is_empty =
+            |channel: &OwnedFd| rustix::io::ioctl_fionread(channel).is_ok_and(|unread| unread == 0);
+        let is_taken = match &self.way {
+            Way::Descriptors { go, .. } => go.as_ref().is_none_or(is_empty),
+            Way::Pipes(folder) => folder.is_taken(),
+        };
+        blocked.is_some_and(|blocked| self.waits_to_go(blocked))
+            && is_taken
+            && self.reports.as_ref().is_none_or(is_empty)
+    }
+
+    /// Has a shell say once more how the open command ended, if that helps; true when it was asked.
+    pub(super) fn ask_again(&mut self) -> bool {
+        let Way::Pipes(folder) = &self.way else { return false };
+        !std::mem::replace(&mut self.asked_again, true) && folder.ask_again().is_ok()
     }
 
     /// True when it can be given the open command once more. Otherwise it may have run it, and
@@ -192,20 +226,26 @@ impl Shell {
     /// When the channel is gone.
     pub(super) fn give_again(&mut self) -> io::Result<()> {
         self.said_idle = false;
-        seek(&self.command, SeekFrom::Start(0))?;
-        self.say_go()
-    }
-
-    fn say_go(&self) -> io::Result<()> {
-        let go = self.go.as_ref().ok_or(io::ErrorKind::BrokenPipe)?;
-        write_whole(go, &[0])
+        match &self.way {
+            Way::Descriptors { go, command } => {
+                seek(command, SeekFrom::Start(0))?;
+                say_go(go.as_ref())
+            }
+            Way::Pipes(folder) => {
+                self.asked_again = false;
+                folder.give_again()
+            }
+        }
     }
 
     /// Lets an idle shell end by itself, so that its EXIT trap runs. False when it is not idle.
     pub(super) fn let_go(&mut self) -> bool {
         let idle = self.doing == Doing::Idle;
         if idle {
-            self.go = None;
+            match &mut self.way {
+                Way::Descriptors { go, .. } => *go = None,
+                Way::Pipes(folder) => folder.let_go(),
+            }
         }
         idle
     }
@@ -226,19 +266,50 @@ impl Shell {
                 Doing::Busy => report.nonce == Some(self.nonce),
                 Doing::Idle | Doing::Gone(_) => false,
             };
-            if !awaited && report.nonce.is_none() {
+            self.at_prompt = report.at_prompt.then_some((now_ms, 0));
+            let is_idle = report.nonce.is_none() || matches!(self.way, Way::Pipes(_));
+            if !awaited && is_idle && !report.at_prompt {
                 self.said_idle = true;
                 self.settles_at_ms = None;
             }
-            if awaited {
+            if awaited && !(report.at_prompt && report.nonce.is_none()) {
                 // With its statuses caught it came to its end, so the interrupt came after it.
-                let missed = std::mem::take(&mut self.interrupted) && report.pipe_status.is_some();
+                let missed = std::mem::take(&mut self.interrupted) && report.whole;
                 self.settles_at_ms = missed.then_some(now_ms + SETTLE_MS_MAX);
                 self.doing = Doing::Idle;
                 return Some(report);
             }
         }
         None
+    }
+
+    /// When it has to be told to come back from its prompt.
+    pub(super) fn nudge_due(&self) -> Option<u64> {
+        self.at_prompt.map(|(due, _)| due)
+    }
+
+    /// What to type at its prompt, if it is time; `Err`: it does not come back.
+    ///
+    /// # Errors
+    /// After too many times.
+    pub(super) fn nudge(&mut self, now_ms: u64) -> Result<Option<&'static [u8]>, ()> {
+        let Some((due, count)) = self.at_prompt.filter(|&(due, _)| due <= now_ms) else {
+            return Ok(None);
+        };
+        if count >= NUDGES_MAX {
+            return Err(());
+        }
+        self.at_prompt = Some((due.max(now_ms) + NUDGE_EVERY_MS, count + 1));
+        Ok(Some(self.table.nudge))
+    }
+
+    fn waits_to_go(&self, blocked: proc::Blocked) -> bool {
+        let [descriptor, ..] = blocked.arguments;
+        blocked.number == libc::SYS_read
+            && match &self.way {
+                Way::Descriptors { .. } => descriptor == u64::from(descriptor::GO.unsigned_abs()),
+                Way::Pipes(folder) => folder.is_wait(self.pid, descriptor),
+            }
     }
 
     /// Reads what it has reported.
@@ -284,21 +355,73 @@ impl Shell {
     }
 }
 
-fn waits_to_go(blocked: proc::Blocked) -> bool {
-    blocked.number == libc::SYS_read
-        && blocked.arguments[0] == u64::from(descriptor::GO.unsigned_abs())
+fn start_with_descriptors(
+    table: &'static Table,
+    path: &CString,
+    spec: &SessionSpec,
+    main: &Terminal,
+    stderr: &Terminal,
+) -> io::Result<(i32, Way, OwnedFd)> {
+    let (go_read, go) = std::io::pipe()?;
+    let (reports, reports_write) = std::io::pipe()?;
+    let text = memfd_create(c"driver", MemfdFlags::CLOEXEC)?;
+    write_whole(&text, driver::TEXT.as_bytes())?;
+    let command = memfd_create(c"command", MemfdFlags::CLOEXEC)?;
+    let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    let slave = main.slave.as_fd();
+    let pid = spawn::start(&Program {
+        path: path.clone(),
+        argv: (table.argv)(Path::new("")),
+        env: environment(spec)?,
+        cwd: Some(CString::new(spec.cwd.as_os_str().as_bytes())?),
+        descriptors: vec![
+            (slave, 0),
+            (slave, 1),
+            (slave, 2),
+            (go_read.as_fd(), descriptor::GO),
+            (reports_write.as_fd(), descriptor::REPORT),
+            (stderr.slave.as_fd(), descriptor::STDERR),
+            (null.as_fd(), descriptor::NULL),
+            (text.as_fd(), descriptor::TEXT),
+            (command.as_fd(), descriptor::COMMAND),
+            (slave, descriptor::MAIN),
+        ],
+        terminal: true,
+    })?;
+    let (go, reports) = (OwnedFd::from(go), OwnedFd::from(reports));
+    rustix::io::ioctl_fionbio(&go, true)?;
+    rustix::io::ioctl_fionbio(&reports, true)?;
+    Ok((pid, Way::Descriptors { go: Some(go), command }, reports))
 }
 
-fn find_bash(spec: &SessionSpec) -> io::Result<CString> {
+fn say_go(go: Option<&OwnedFd>) -> io::Result<()> {
+    write_whole(go.ok_or(io::ErrorKind::BrokenPipe)?, &[0])
+}
+
+pub(super) fn find(table: &Table, spec: &SessionSpec) -> io::Result<CString> {
     let path = spec.env.iter().find(|(name, _)| name == "PATH").map_or("", |(_, value)| value);
-    ["/bin/bash".into(), "/usr/bin/bash".into()]
-        .into_iter()
-        .chain(std::env::split_paths(path).map(|folder| folder.join("bash")))
-        .find(|file: &PathBuf| file.is_file())
+    let named = std::env::split_paths(path)
+        .flat_map(|folder| table.names.iter().map(move |name| folder.join(name)));
+    let places = table.places.iter().map(PathBuf::from);
+    places
+        .chain(named)
+        .find(|file| file.is_file() && !leads_to(file, table.never))
         .and_then(|file| CString::new(file.as_os_str().as_bytes()).ok())
         .ok_or_else(|| {
-            let message = "no bash in /bin, /usr/bin or the session's PATH";
+            let name = table.name;
+            let message = format!(
+                "no {name} on this machine: neither {} nor in the session's PATH",
+                table.places.join(", ")
+            );
             io::Error::new(io::ErrorKind::NotFound, message)
+        })
+}
+
+/// True when the file is, in the end, a program of one of these names.
+fn leads_to(file: &Path, names: &[&str]) -> bool {
+    !names.is_empty()
+        && std::fs::canonicalize(file).is_ok_and(|program| {
+            program.file_name().is_some_and(|name| names.iter().any(|&other| name == other))
         })
 }
 
@@ -311,4 +434,40 @@ fn environment(spec: &SessionSpec) -> io::Result<Vec<CString>> {
             })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_that_goes_by_another_name_is_known() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("bash"), "").unwrap();
+        std::os::unix::fs::symlink("bash", folder.path().join("sh")).unwrap();
+        assert!(leads_to(&folder.path().join("sh"), &["bash"]));
+        assert!(!leads_to(&folder.path().join("sh"), &["zsh"]));
+        assert!(!leads_to(&folder.path().join("nosuch"), &["bash"]));
+    }
+
+    #[test]
+    fn a_shell_that_the_machine_lacks_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let spec = SessionSpec {
+            id: crate::domain::ids::SessionId::new("s"),
+            cwd: folder.path().to_owned(),
+            env: vec![("PATH".to_owned(), folder.path().display().to_string())],
+            shell: crate::domain::session::Shell::Fish,
+            profile: None,
+            size: crate::domain::session::Size::default(),
+            transcript: folder.path().to_owned(),
+            tmp: folder.path().to_owned(),
+            policy: Vec::new(),
+        };
+        let lacking = Table { places: &[], ..crate::session::shells::table::fish() };
+        let error = find(&lacking, &spec).unwrap_err();
+        assert!(error.to_string().starts_with("no fish on this machine"), "{error}");
+        std::fs::write(folder.path().join("fish"), "").unwrap();
+        assert!(find(&lacking, &spec).is_ok());
+    }
 }

@@ -84,6 +84,18 @@ impl Tree {
     /// The command has ended: what is left of it, and what was ended with it.
     pub(super) fn end(&mut self, tree_ended: bool, shell: &CStr) -> Vec<Child> {
         let mut left = self.settled(shell);
+        for _ in 0..WALKS_MAX {
+            if !left.iter().any(Process::is_exiting) {
+                break;
+            }
+            // Whatever it has forked was there before it began to go (`setsid`, a double fork).
+            left.retain(|process| !process.is_exiting());
+            let known: HashSet<i32> = left.iter().map(|process| process.pid).collect();
+            left.extend(self.born().into_iter().filter(|process| !known.contains(&process.pid)));
+            if left.len() == known.len() {
+                break;
+            }
+        }
         left.retain(|process| !process.is_exiting());
         let mut children: Vec<Child> = Vec::new();
         for process in &left {

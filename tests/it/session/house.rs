@@ -64,6 +64,7 @@ pub(super) fn spec(folder: &std::path::Path) -> SessionSpec {
         cwd: folder.join("work"),
         env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
         shell: Shell::Bash,
+        profile: None,
         size: Size::default(),
         transcript: folder.join("transcript"),
         tmp: folder.join("tmp"),

@@ -128,3 +128,36 @@ fn rss(pid: i32) -> u64 {
     let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
     line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
 }
+
+#[test]
+#[ignore = "figures, not a check"]
+fn measure_shells() {
+    for (name, shell) in callboard::domain::session::Shell::ALL {
+        with(async {
+            let (mut fresh, mut warm) = (Vec::new(), Vec::new());
+            for _ in 0..20 {
+                let began = Instant::now();
+                let Some(mut session) = super::shells::open_with(shell).await else { return };
+                session.run("true").await;
+                fresh.push(began.elapsed().as_secs_f64() * 1e3);
+                for _ in 0..50 {
+                    let began = Instant::now();
+                    let id = session.begin(command("", "true")).await;
+                    session
+                        .until(|fact| {
+                            matches!(fact, FactBody::Ended { end } if end.command == id)
+                                .then_some(())
+                        })
+                        .await;
+                    warm.push(began.elapsed().as_secs_f64() * 1e3);
+                }
+                session.close().await;
+            }
+            println!(
+                "{name}: fresh {:.2} ms, warm {:.3} ms (medians, stage started anew for each)",
+                percentile(&mut fresh, 50),
+                percentile(&mut warm, 50)
+            );
+        });
+    }
+}

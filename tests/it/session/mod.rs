@@ -10,4 +10,7 @@ mod input;
 mod keys;
 mod limits;
 mod measure;
+mod processes;
+mod profile;
+mod shells;
 mod stage;

@@ -68,7 +68,7 @@ cwd = ''
 [workspace]
 roots = '.'
 ";
-    let agents = "[[agent]]\nname = 'a'\ncapacity = 0\n[defaults]\nshell = 'zsh'\n";
+    let agents = "[[agent]]\nname = 'a'\ncapacity = 0\n[defaults]\nshell = 'ksh'\n";
     let said = Case::with(manifest, agents).said();
     assert_eq!(
         said,
@@ -78,7 +78,7 @@ roots = '.'
             "5:7: `cwd` is empty",
             "8:1: unknown key `roots` | did you mean `root`?",
             "agents.toml:3:12: `capacity` has to lie between 1 and 4294967295",
-            "agents.toml:5:9: `shell = \"zsh\"` is not supported yet | leave it out or write \"bash\"",
+            "agents.toml:5:9: `shell` cannot be `ksh` | did you mean `zsh`?",
         ]
     );
 }

@@ -113,13 +113,10 @@ const VALUES: &[Said] = &[
             "4:11: `writes`: bad glob `a[`: unclosed character class; missing ']'",
         ],
     ),
+    ("run = 'x'\nshell = 'zhs'", &["4:9: `shell` cannot be `zhs` | did you mean `zsh`?"]),
     (
-        "run = 'x'\nshell = 'zsh'",
-        &["4:9: `shell = \"zsh\"` is not supported yet | leave it out or write \"bash\""],
-    ),
-    (
-        "run = 'x'\nshell_profile = true",
-        &["4:17: `shell_profile = true` is not supported yet | leave it out or write false"],
+        "run = 'x'\nshell_profile = 'yes'",
+        &["4:17: `shell_profile` has to be `true` or `false`, not a string"],
     ),
     (
         "run = 'x'\nisolation = 'worktree'",

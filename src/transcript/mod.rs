@@ -17,6 +17,7 @@ pub mod live;
 mod page;
 pub mod plan;
 pub mod prompt;
+pub mod queries;
 mod row;
 pub mod screen;
 mod seam;

@@ -12,6 +12,7 @@
 
 pub mod clean;
 pub mod decode;
+pub mod gaps;
 pub mod index;
 pub mod live;
 mod page;

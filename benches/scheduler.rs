@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use callboard::domain::event::{AttemptEnd, RunOptions};
 use callboard::domain::outcome::RunOutcome;
 use callboard::domain::plan::{
-    AdapterKind, Agent, Dependency, OnInput, Plan, TaskSpec, TimeLimits, When,
+    AdapterKind, Agent, Dependency, OnInput, Plan, ResourceLimits, TaskSpec, TimeLimits, When,
 };
 use callboard::domain::time::Timestamp;
 use callboard::scheduler::Schedule;
@@ -112,6 +112,7 @@ fn plan(count: usize, after: After) -> Plan {
         capacity: 1,
         env: BTreeMap::new(),
         env_pass: vec![],
+        resources: ResourceLimits::default(),
     });
     let tasks = (0..count).map(|at| TaskSpec {
         id: format!("task{at}").as_str().into(),

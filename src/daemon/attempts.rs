@@ -113,7 +113,8 @@ impl Desk {
             label: run.label(task),
             service: spec.service.is_some(),
         };
-        let session = self.session_spec(live.session.clone(), &cwd, env);
+        let mut session = self.session_spec(live.session.clone(), &cwd, env);
+        session.limits.output = spec.resources.and(plan.agents[live.agent].resources).output;
         self.register(&session, owner, now);
         self.act(Action::Open { spec: Box::new(session), then: Vec::new() });
     }

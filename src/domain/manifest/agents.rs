@@ -7,12 +7,12 @@ use toml::de::DeTable;
 
 use super::findings::Findings;
 use super::keys::{AGENT, AGENT_DEFAULTS, AGENTS};
-use super::read::{entries, env, env_pass, list, name, number, table, tags};
+use super::read::{entries, env, env_pass, limits, list, name, number, table, tags};
 use super::shape::Shape;
 use super::syntax::{Item, parse};
 use super::words::shown;
 use crate::domain::ids::{AgentName, Tag};
-use crate::domain::plan::{AdapterKind, Agent};
+use crate::domain::plan::{AdapterKind, Agent, ResourceLimits};
 
 /// Who can work, and what their sessions have in common.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +36,7 @@ impl Agents {
             capacity: capacity.max(1),
             env: BTreeMap::new(),
             env_pass: Vec::new(),
+            resources: ResourceLimits::default(),
         };
         Self { agents: vec![local], default_env: BTreeMap::new(), default_env_pass: Vec::new() }
     }
@@ -117,6 +118,7 @@ fn agent(
         capacity: 1,
         env: BTreeMap::new(),
         env_pass: Vec::new(),
+        resources: ResourceLimits::default(),
     };
     let mut span = header.clone();
     for (key, item) in entries(table, AGENT, findings) {
@@ -136,6 +138,7 @@ fn agent(
                     .and_then(|capacity| u32::try_from(capacity).ok())
                     .unwrap_or(1);
             }
+            "limits" => agent.resources = limits(item, findings),
             "env" => agent.env = env(key, item, findings),
             "env_pass" => agent.env_pass = env_pass(key, item, passed, findings),
             _ => {}

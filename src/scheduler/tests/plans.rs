@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::domain::plan::{AdapterKind, Agent, Dependency, Plan, Ready, Service, TaskSpec, When};
+use crate::domain::plan::{
+    AdapterKind, Agent, Dependency, Plan, Ready, ResourceLimits, Service, TaskSpec, When,
+};
 
 /// A task with its dependencies by name.
 pub(super) struct Draft {
@@ -60,6 +62,7 @@ pub(super) fn agent(name: &str, tags: &[&str], capacity: u32) -> Agent {
         capacity,
         env: BTreeMap::new(),
         env_pass: Vec::new(),
+        resources: ResourceLimits::default(),
     }
 }
 

@@ -35,6 +35,9 @@ const SPECIAL_CODES: [SpecialCodeIndex; 17] = [
     SpecialCodeIndex::VEOL2,
 ];
 
+/// What a terminal holds of input that nobody reads, a little less than the kernel's own limit.
+const QUEUE_BYTES: u64 = 4000;
+
 /// One terminal: both ends, and the modes in which it was opened.
 pub(in crate::session) struct Terminal {
     pty: Box<dyn MasterPty + Send>,
@@ -92,6 +95,25 @@ impl Terminal {
         })
     }
 
+    /// True out of line mode: what is typed is read key by key.
+    pub(in crate::session) fn takes_keys(&self) -> bool {
+        tcgetattr(&self.slave).is_ok_and(|modes| !modes.local_modes.contains(LocalModes::ICANON))
+    }
+
+    /// Types something if all of it can be taken now; answers with how many bytes were typed.
+    pub(in crate::session) fn type_whole(&self, bytes: &[u8]) -> u64 {
+        if self.unread() + bytes.len() as u64 > QUEUE_BYTES {
+            return 0;
+        }
+        loop {
+            match rustix::io::write(&self.master, bytes) {
+                Ok(taken) => return taken as u64,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return 0,
+            }
+        }
+    }
+
     /// Bytes that a reader would get at once.
     pub(in crate::session) fn unread(&self) -> u64 {
         rustix::io::ioctl_fionread(&self.slave).unwrap_or(0)
@@ -113,6 +135,8 @@ impl Terminal {
             let _ = tcsetattr(&self.slave, OptionalActions::Now, &modes);
         }
         let unread = self.unread();
+        // What was typed a moment ago may still be on its way to the slave.
+        let _ = tcflush(&self.master, QueueSelector::OFlush);
         let _ = tcflush(&self.slave, QueueSelector::IFlush);
         let _ = tcsetattr(&self.slave, OptionalActions::Now, &self.sane);
         unread

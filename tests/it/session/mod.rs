@@ -1,6 +1,8 @@
 //! Sessions with a real stage, real holders and a real bash.
 
 mod background;
+mod capture;
+mod capture_queries;
 mod delivery;
 mod ending;
 mod house;
@@ -8,3 +10,5 @@ mod input;
 mod limits;
 mod measure;
 mod stage;
+
+pub use capture::SmallDisk;

@@ -19,6 +19,10 @@ fn on_disk(folder: &Path) -> u64 {
         .sum()
 }
 
+fn at(offset: u64) -> usize {
+    usize::try_from(offset).unwrap()
+}
+
 fn read(folder: &Path, name: &str) -> Vec<u8> {
     std::fs::read(folder.join(name)).unwrap_or_default()
 }
@@ -140,7 +144,7 @@ fn the_middle_is_given_up_and_readers_know() {
             match part {
                 Stretch::Stored(range) => {
                     kept += range.end - range.start;
-                    let bytes = &raw[range.start as usize..range.end as usize];
+                    let bytes = &raw[at(range.start)..at(range.end)];
                     assert!(!bytes.contains(&0), "no zero is ever read for output");
                 }
                 Stretch::Missing { range, gap } => {
@@ -159,7 +163,7 @@ fn the_middle_is_given_up_and_readers_know() {
         for segment in segments(&idx, capture.raw_end()).filter(|s| s.command == command) {
             for part in gaps.cut(segment.start..segment.end) {
                 let Stretch::Stored(range) = part else { continue };
-                let first = &raw[range.start as usize..(range.start as usize + 16)];
+                let first = &raw[at(range.start)..at(range.start + 16)];
                 let is_stderr = first == b"0123456789abcde\n";
                 assert_eq!(segment.stream == Stream::Stderr, is_stderr, "{segment:?}");
             }

@@ -45,7 +45,7 @@ fn t67_t68_disk_and_memory_stay_bounded_and_the_command_runs_on() {
         for text in [
             "head -c 20000000 /dev/zero | tr '\\0' x | fold -w 999; echo the end",
             "yes | head -c 2000000; echo the end",
-            "(head -c 10000000 /dev/zero | tr '\\0' y | fold -w 99; echo the end) > f & tail -f -n +1 f | sed '/the end/q'; kill %1 2>/dev/null; pkill -P $$ tail; wait",
+            "(head -c 10000000 /dev/zero | tr '\\0' y | fold -w 99; echo the end) > f & tail -f -s 0.1 -n +1 --pid=$! f",
         ] {
             let started = session.begin(command("", text)).await;
             let mut most = 0;
@@ -55,7 +55,7 @@ fn t67_t68_disk_and_memory_stay_bounded_and_the_command_runs_on() {
                     _ => most = most.max(on_disk(&transcript)),
                 }
             };
-            assert_eq!(end.exit_code.is_some(), true, "{end:?}");
+            assert!(end.exit_code.is_some(), "{end:?}");
             assert!(most <= 2 * MIB + 64 * 1024, "{text}: {most}");
             let [stdout, _] = session.output(&end);
             assert!(stdout.trim_end().ends_with("the end"), "{text}");
@@ -166,12 +166,21 @@ fn t69_a_full_disk_loses_what_it_says_and_nothing_else() {
             gaps.push((ended.span.raw_start, ended.span.raw_end));
         }
         disk.empty();
-        let ended = session.run("echo after; echo too >&2").await;
+        // A disk that has just failed is left alone for a moment.
+        let ended = loop {
+            let ended = session.run("echo after; echo too >&2").await;
+            if ended.end.notes.is_empty() {
+                break ended;
+            }
+            let (span, bytes) = (ended.end.span, "after\r\ntoo\r\n".len() as u64);
+            assert_eq!(span.raw_end - span.raw_start, bytes, "{:?}", ended.end);
+            gaps.push((ended.end.unstored[0].offset, span.raw_end));
+        };
         assert_eq!((&*ended.stdout, &*ended.stderr), ("after\n", "too\n"));
-        assert!(ended.end.notes.is_empty() && ended.end.unstored.is_empty(), "{:?}", ended.end);
+        assert!(ended.end.unstored.is_empty(), "{:?}", ended.end);
         let told = read_gaps(&transcript);
         assert_eq!(told.all().len(), 1, "{told:?}");
-        assert_eq!(told.all()[0].stderr, 3 * 7);
+        assert!(told.all()[0].stderr >= 3 * 7);
         assert_eq!(
             told.all().iter().map(|Gap { start, end, .. }| end - start).sum::<u64>(),
             gaps.iter().map(|(start, end)| end - start).sum::<u64>()

@@ -6,25 +6,23 @@ use callboard::session::wire::Ask;
 use super::house::{Session, command, open, with};
 
 /// Asks over the terminal in raw mode, and prints what came up to the answer of the last question.
-fn asking(questions: &str) -> String {
-    let script = r#"
+const ASK: &str = r"
 import os, sys, tty, termios
 fd = os.open('/dev/tty', os.O_RDWR)
 old = termios.tcgetattr(fd)
 tty.setraw(fd)
-os.write(fd, QUESTIONS + b'\x1b[5n')
+os.write(fd, b'QUESTIONS\x1b[5n')
 got = b''
 while not got.endswith(b'\x1b[0n'):
     got += os.read(fd, 1)
 termios.tcsetattr(fd, termios.TCSANOW, old)
 print(got[:-4])
-"#;
-    let questions = questions.replace('$', "\\$");
-    format!("python3 -c \"{}\"", script.replace("QUESTIONS", &format!("b'{questions}'")))
-}
+";
 
 async fn answers(session: &mut Session, questions: &str) -> String {
-    let ended = session.run(&asking(questions)).await;
+    let script = session.folder.path().join("work/ask.py");
+    std::fs::write(script, ASK.replace("QUESTIONS", questions)).unwrap();
+    let ended = session.run("python3 ask.py").await;
     assert_eq!(ended.end.exit_code, Some(0), "{ended:?}");
     assert!(ended.end.notes.is_empty(), "{ended:?}");
     let line = ended.stdout.lines().last().unwrap_or_default();

@@ -129,6 +129,7 @@ fn plan(count: usize, after: After) -> Plan {
         priority: i64::from(at % 7 == 0),
         class: None,
         limits: TimeLimits::default(),
+        resources: ResourceLimits::default(),
         retries: 0,
         on_input: OnInput::default(),
         stop_on: vec![],

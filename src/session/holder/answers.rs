@@ -8,14 +8,16 @@
 
 use std::collections::VecDeque;
 
+use crate::domain::session::Size;
 use crate::transcript::index::Stream;
 use crate::transcript::queries::{Facts, Query, Scanner};
 use crate::transcript::screen;
 
+use super::capture::Capture;
 use super::session::Session;
 
-/// So many questions may be open; who asks more at once does not read the answers.
-const OPEN_MAX: usize = 32;
+/// So many questions may be open: all colours of the palette, and more.
+const OPEN_MAX: usize = 512;
 /// After that whoever asked is taken not to want to know.
 const FORGOTTEN_AFTER_MS: u64 = 1_000;
 /// The pauses between looks at the terminal's mode grow up to this.
@@ -114,45 +116,44 @@ impl Session {
             };
             // Who asks over standard error mostly reads from its standard input.
             let reader = [own, other].into_iter().find(|terminal| terminal.takes_keys());
+            let mut given = false;
             if let Some(terminal) = reader {
-                let needs_cursor = matches!(question.query, Query::Cursor { .. });
-                let cursor = if needs_cursor {
-                    cursor(&mut self.answers.drawn, self.spec.size, question.offset, |end| {
-                        self.capture.recent(end, DRAWN_BYTES)
-                    })
-                } else {
-                    (0, 0)
+                let size = self.spec.size;
+                let cursor = match question.query {
+                    Query::Cursor { .. } => {
+                        cursor(&mut self.answers.drawn, &self.capture, size, question.offset)
+                    }
+                    _ => (0, 0),
                 };
-                let answer = question.query.answer(&Facts { size: self.spec.size, cursor });
-                self.answers.given += terminal.type_whole(&answer);
-            } else if question.forget_ms > now_ms {
+                let answer = question.query.answer(&Facts { size, cursor });
+                let typed = terminal.type_whole(&answer);
+                self.answers.given += typed;
+                given = typed > 0;
+            }
+            // Nobody can read it yet, or has room for it.
+            if !given && question.forget_ms > now_ms {
                 let pause = self.answers.pause_ms;
                 self.answers.due_ms = Some(now_ms + pause);
                 self.answers.pause_ms = (pause * 2).min(PAUSE_MAX_MS);
                 return;
             }
             self.answers.open.pop_front();
+            self.answers.pause_ms = 1;
         }
         self.answers.due_ms = None;
     }
 }
 
 /// Row and column of the cursor after the output up to `end`.
-fn cursor(
-    drawn: &mut Option<Drawn>,
-    size: crate::domain::session::Size,
-    end: u64,
-    recent: impl Fn(u64) -> (u64, Vec<u8>),
-) -> (u16, u16) {
-    let (start, bytes) = recent(end);
-    let follows = drawn.as_ref().is_some_and(|drawn| (start..=end).contains(&drawn.to));
-    if !follows {
+fn cursor(drawn: &mut Option<Drawn>, capture: &Capture, size: Size, end: u64) -> (u16, u16) {
+    let start = capture.recent(end, DRAWN_BYTES);
+    if drawn.as_ref().is_some_and(|drawn| !(start..=end).contains(&drawn.to)) {
         *drawn = None;
     }
     let drawn =
         drawn.get_or_insert_with(|| Drawn { terminal: screen::Terminal::new(size), to: start });
-    let from = usize::try_from(drawn.to - start).unwrap_or(usize::MAX).min(bytes.len());
-    drawn.terminal.feed(&String::from_utf8_lossy(&bytes[from..]));
+    let bytes = capture.read(drawn.to..end);
+    drawn.terminal.feed(&String::from_utf8_lossy(&bytes));
     drawn.to = end;
     let cursor = drawn.terminal.screen().cursor;
     (cursor.row, cursor.col)

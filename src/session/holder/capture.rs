@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 
 use crate::domain::session::{SessionLimits, Size};
@@ -202,11 +203,14 @@ impl Capture {
         &self.tail
     }
 
-    /// Stored output of the running command, at most the last `most` bytes before `end`, and where
-    /// they begin.
-    pub(super) fn recent(&self, end: u64, most: u64) -> (u64, Vec<u8>) {
-        let start = self.start.max(end.saturating_sub(most)).min(end);
-        (start, self.files.read(start..end))
+    /// Where the last `most` bytes of the running command before `end` begin.
+    pub(super) fn recent(&self, end: u64, most: u64) -> u64 {
+        self.start.max(end.saturating_sub(most)).min(end)
+    }
+
+    /// Stored output.
+    pub(super) fn read(&self, range: Range<u64>) -> Vec<u8> {
+        self.files.read(range)
     }
 
     /// A command begins: prompts and records begin anew.
@@ -214,6 +218,8 @@ impl Capture {
         self.open = None;
         self.tail.clear();
         self.size_unsaid = true;
+        // Its first words may find room.
+        self.down = None;
         self.end();
     }
 

@@ -32,6 +32,18 @@ async fn answers(session: &mut Session, questions: &str) -> String {
 }
 
 #[test]
+fn more_answers_than_a_terminal_takes_at_once_all_come() {
+    with(async {
+        let mut session = open().await;
+        let questions = r"' + b''.join(b'\x1b]4;%d;?\x07' % n for n in range(256)) + b'\x1b[18t";
+        let got = answers(&mut session, questions).await;
+        assert_eq!(got.matches(r"\x1b]4;").count(), 256);
+        assert!(got.ends_with(r"\x1b]4;255;rgb:eeee/eeee/eeee\x07\x1b[8;40;120t"), "{got}");
+        assert_eq!(session.close().await, 0);
+    });
+}
+
+#[test]
 fn each_question_is_answered_once() {
     with(async {
         let mut session = open().await;

@@ -222,6 +222,10 @@ impl Scanner {
                 State::Ground => match memchr::memchr2(0x1b, 0xc2, &bytes[at..]) {
                     Some(found) => {
                         at += found;
+                        if let Some(len) = no_query(&bytes[at..]) {
+                            at += len;
+                            continue;
+                        }
                         self.state = if bytes[at] == 0x1b { State::Escape } else { State::Wide };
                     }
                     None => return,
@@ -355,6 +359,18 @@ impl Scanner {
         if self.held.len() <= SEQUENCE_MAX {
             self.held.push(byte);
         }
+    }
+}
+
+/// The length of a whole control sequence that can be no query, as almost all are: colours above
+/// all, which are not worth a state each.
+fn no_query(bytes: &[u8]) -> Option<usize> {
+    let [0x1b, b'[', rest @ ..] = bytes else { return None };
+    let last = rest.iter().take(SEQUENCE_MAX).position(|byte| !matches!(byte, 0x20..=0x3f))?;
+    match rest[last] {
+        b'c' | b'n' | b'p' | b'q' | b't' => None,
+        0x40..=0x7e => Some(last + 3),
+        _ => None,
     }
 }
 

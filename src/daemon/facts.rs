@@ -44,6 +44,15 @@ impl Desk {
             FactBody::Answered { command, prompt } => {
                 tracing::info!(session = %id, %command, prompt, "answered a prompt");
             }
+            FactBody::Input { request, written } => {
+                tracing::debug!(session = %id, request, ?written, "input");
+            }
+            FactBody::Noted { command, note } => {
+                let session = self.sessions.get_mut(id);
+                if let Some(record) = session.and_then(|session| session.command(&command)) {
+                    record.notes.push(note);
+                }
+            }
             FactBody::ServiceReady { command } => self.service_ready(id, &command, now),
             FactBody::Listening { ports } => self.listening(id, ports, now),
             FactBody::Ended { end } => self.command_ended(id, *end, now),
@@ -341,7 +350,7 @@ impl Desk {
             self.close_session(&session, now);
         }
         for (session, command) in end {
-            self.tell(&session, Ask::End { command, reason: Reason::Interrupted });
+            self.tell(&session, Ask::End { command, reason: Reason::INTERRUPT });
         }
     }
 
@@ -357,7 +366,7 @@ impl Desk {
             Some((session.id.clone(), command.clone()))
         });
         if let Some((session, command)) = found {
-            self.tell(&session, Ask::End { command, reason: Reason::Interrupted });
+            self.tell(&session, Ask::End { command, reason: Reason::INTERRUPT });
         }
     }
 

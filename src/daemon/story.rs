@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::domain::ids::{CommandId, SessionId};
 use crate::domain::outcome::CommandState;
-use crate::domain::result::Awaiting;
+use crate::domain::result::{Awaiting, Note};
 use crate::domain::time::Timestamp;
 use crate::report::record::RunReport;
 use crate::session::wire::CommandEnd;
@@ -20,6 +20,8 @@ pub(super) struct CommandRecord {
     pub started: Option<(Timestamp, u64)>,
     /// What it waits for now.
     pub awaiting: Option<Awaiting>,
+    /// Remarks while it runs.
+    pub notes: Vec<Note>,
     /// True when its `exec` returned because it waits: what became of it later is not that
     /// call's answer.
     pub left_waiting: bool,
@@ -30,7 +32,15 @@ pub(super) struct CommandRecord {
 impl CommandRecord {
     /// A command that has only been asked for.
     pub(super) fn new(id: CommandId, text: String) -> Self {
-        Self { id, text, started: None, awaiting: None, left_waiting: false, end: None }
+        Self {
+            id,
+            text,
+            started: None,
+            awaiting: None,
+            notes: Vec::new(),
+            left_waiting: false,
+            end: None,
+        }
     }
 
     /// Where it stands.

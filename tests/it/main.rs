@@ -10,6 +10,8 @@
 mod cases_orchestrator;
 mod cases_terminal;
 mod cases_terminal_capture;
+mod cases_terminal_output;
+mod cases_terminal_typing;
 mod cli_documents;
 mod cli_reports;
 mod cli_sources;
@@ -17,5 +19,6 @@ mod examples;
 mod floor_plan;
 mod house;
 mod package;
+mod recordings;
 mod rust_source;
 mod session;

@@ -15,6 +15,7 @@ mod capture_files;
 mod capture_ring;
 mod checker;
 mod closing;
+mod input;
 mod newline;
 mod outbox;
 mod perform;

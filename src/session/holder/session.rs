@@ -17,8 +17,9 @@ use super::answers::Answers;
 use super::capture::Capture;
 use super::checker::{Checker, Verdict};
 use super::closing::Closing;
+use super::input::{Modes, Queue};
 use super::newline::Newline;
-use super::perform::{Input, Looks};
+use super::perform::Looks;
 use super::ports::PortWatch;
 use super::shell::{Doing, Shell};
 use super::tree::Tree;
@@ -43,7 +44,8 @@ pub(super) struct Session {
     pub queue: VecDeque<Command>,
     pub active: Option<Active>,
     pub checker: Option<Checker>,
-    pub input: Input,
+    pub input: Queue,
+    pub modes: Modes,
     pub looks: Looks,
     pub ports: PortWatch,
     pub closing: Option<Closing>,
@@ -102,7 +104,8 @@ impl Session {
             queue: VecDeque::new(),
             active: None,
             checker: None,
-            input: Input::default(),
+            input: Queue::default(),
+            modes: Modes::default(),
             looks: Looks::default(),
             ports: PortWatch::default(),
             closing: None,
@@ -121,7 +124,9 @@ impl Session {
     pub(super) fn asked(&mut self, ask: Ask, now_ms: u64) {
         match ask {
             Ask::Run { spec } => self.enqueue(spec),
-            Ask::Input { command, text } => self.take_input(command.as_ref(), &text, now_ms),
+            Ask::Input { request, command, input } => {
+                self.take_input(request, command.as_ref(), &input, now_ms);
+            }
             Ask::End { command, reason } => {
                 let queued = self.queue.iter().position(|queued| queued.spec().id == command);
                 if let Some(queued) = queued.and_then(|index| self.queue.remove(index)) {
@@ -200,6 +205,7 @@ impl Session {
     }
 
     fn keep_output(&mut self, stream: Stream, bytes: &[u8], now_ms: u64) {
+        self.modes.follow(stream, bytes);
         let number = self.active.as_ref().filter(|a| a.started.is_some()).map_or(0, |a| a.number);
         let held_back = if number == 0 { None } else { self.newline.hold_back(stream, bytes) };
         let kept = held_back.as_deref().unwrap_or(bytes);
@@ -311,6 +317,7 @@ impl Session {
         if self.tree_due_ms.is_some_and(|due| due <= now_ms) {
             self.look_at_tree(now_ms);
         }
+        self.feed_input(now_ms);
         if self.looks.is_due(now_ms) {
             self.look(now_ms);
         }
@@ -349,6 +356,7 @@ impl Session {
             self.active.as_ref().and_then(|active| active.command.deadline()),
             self.tree_due_ms,
             self.looks.due(),
+            self.input.due(),
             self.ports.due(),
             self.answers.due(),
             self.checker.as_ref().map(|checker| checker.due_ms),

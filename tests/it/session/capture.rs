@@ -45,7 +45,7 @@ fn t67_t68_disk_and_memory_stay_bounded_and_the_command_runs_on() {
         for text in [
             "head -c 20000000 /dev/zero | tr '\\0' x | fold -w 999; echo the end",
             "yes | head -c 2000000; echo the end",
-            "(head -c 10000000 /dev/zero | tr '\\0' y | fold -w 99; echo the end) > f & tail -f -s 0.1 -n +1 --pid=$! f",
+            ": > f; (head -c 10000000 /dev/zero | tr '\\0' y | fold -w 99; echo the end) >> f & tail -f -s 0.1 -n +1 --pid=$! f",
         ] {
             let started = session.begin(command("", text)).await;
             let mut most = 0;

@@ -1,5 +1,6 @@
 //! Programs that ask their terminal.
 
+use callboard::domain::key::Input;
 use callboard::domain::session::Size;
 use callboard::session::wire::Ask;
 
@@ -110,7 +111,14 @@ fn nobody_else_reads_an_answer() {
             })
             .await;
         let text = "a line\n".to_owned();
-        session.link.send(&Ask::Input { command: Some(id.clone()), text }).unwrap();
+        session
+            .link
+            .send(&Ask::Input {
+                request: 1,
+                command: Some(id.clone()),
+                input: Input::Text { text },
+            })
+            .unwrap();
         let ended = session.end_of(&id).await;
         assert!(ended.stdout.ends_with("> a line\na\\ line"), "{ended:?}");
         // Who asks in raw mode and goes leaves nothing to the next command, and no remark.

@@ -7,6 +7,7 @@ mod delivery;
 mod ending;
 mod house;
 mod input;
+mod keys;
 mod limits;
 mod measure;
 mod stage;

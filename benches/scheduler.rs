@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use callboard::domain::event::{AttemptEnd, RunOptions};
 use callboard::domain::outcome::RunOutcome;
 use callboard::domain::plan::{
-    AdapterKind, Agent, Dependency, OnInput, Plan, TaskSpec, TimeLimits, When,
+    AdapterKind, Agent, Dependency, OnInput, Plan, ResourceLimits, TaskSpec, TimeLimits, When,
 };
 use callboard::domain::time::Timestamp;
 use callboard::scheduler::Schedule;
@@ -113,6 +113,7 @@ fn plan(count: usize, after: After) -> Plan {
         env: BTreeMap::new(),
         env_pass: vec![],
         policy: Default::default(),
+        resources: ResourceLimits::default(),
     });
     let tasks = (0..count).map(|at| TaskSpec {
         id: format!("task{at}").as_str().into(),
@@ -129,6 +130,7 @@ fn plan(count: usize, after: After) -> Plan {
         priority: i64::from(at % 7 == 0),
         class: None,
         limits: TimeLimits::default(),
+        resources: ResourceLimits::default(),
         retries: 0,
         on_input: OnInput::default(),
         stop_on: vec![],

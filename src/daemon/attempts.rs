@@ -144,8 +144,9 @@ impl Desk {
         let cwd = spec.cwd.as_ref().map_or_else(|| plan.root.clone(), |cwd| plan.root.join(cwd));
         let layers = [&plan.policy, &plan.agents[next.agent].policy, &spec.policy];
         let policy = layers.into_iter().filter(|layer| !layer.is_empty()).cloned().collect();
-        let session =
+        let mut session =
             SessionSpec { shell, profile, policy, ..self.session_spec(session, &cwd, env) };
+        session.limits.output = spec.resources.and(plan.agents[next.agent].resources).output;
         self.register(&session, owner, now);
         self.act(Action::Open { spec: Box::new(session), then: Vec::new() });
     }

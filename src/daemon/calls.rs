@@ -19,7 +19,9 @@ use crate::domain::ids::SessionId;
 use crate::domain::outcome::{CommandState, Reason};
 use crate::domain::plan::{StopRule, TimeLimits};
 use crate::domain::result::SCHEMA_VERSION;
-use crate::domain::session::{CommandSpec, SessionSpec, Shell, Size, UnansweredInput};
+use crate::domain::session::{
+    CommandSpec, SessionLimits, SessionSpec, Shell, Size, UnansweredInput,
+};
 use crate::domain::time::Timestamp;
 use crate::session::wire::{Ask, CommandEnd, Span};
 
@@ -227,6 +229,7 @@ impl Desk {
             transcript: self.folders.sessions.join(id.as_str()),
             tmp: self.folders.tmp.join(id.as_str()),
             policy: Vec::new(),
+            limits: SessionLimits::default(),
             id,
         }
     }
@@ -329,6 +332,7 @@ pub(super) fn end_without_status(
         awaiting: record.awaiting.clone(),
         span: Span { raw_start: offset, raw_end: u64::MAX, idx_start: 0, idx_end: u64::MAX },
         merged: false,
+        unstored: Vec::new(),
     }
 }
 

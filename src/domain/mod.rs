@@ -13,4 +13,5 @@ pub mod plan;
 pub mod raw_path;
 pub mod result;
 pub mod session;
+pub mod size;
 pub mod time;

@@ -53,6 +53,9 @@ pub struct Agent {
     /// What it may run.
     #[serde(default, skip_serializing_if = "Permissions::is_empty")]
     pub policy: Permissions,
+    /// What each command of its sessions may take.
+    #[serde(default)]
+    pub resources: ResourceLimits,
 }
 
 /// How an agent's program is started and read.
@@ -88,6 +91,9 @@ pub struct TaskSpec {
     pub class: Option<Class>,
     /// Time limits of each command.
     pub limits: TimeLimits,
+    /// What each command may take.
+    #[serde(default)]
+    pub resources: ResourceLimits,
     /// Attempts beyond the first that failures, time-outs and interruptions may spend.
     pub retries: u32,
     /// What to do when a command waits for input.
@@ -126,6 +132,7 @@ impl TaskSpec {
             priority: 0,
             class: None,
             limits: TimeLimits::default(),
+            resources: ResourceLimits::default(),
             retries: 0,
             on_input: OnInput::default(),
             stop_on: Vec::new(),
@@ -182,6 +189,21 @@ pub struct TimeLimits {
     pub hard_timeout_ms: Option<u64>,
     /// How long a command may wait for input; 10 min when not set.
     pub input_timeout_ms: Option<u64>,
+}
+
+/// What a command may take: `limits` of a task or an agent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResourceLimits {
+    /// Bytes that it may print over both streams together; whoever prints more is ended.
+    pub output: Option<u64>,
+}
+
+impl ResourceLimits {
+    /// Both hold: of two limits the lesser.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self { output: self.output.into_iter().chain(other.output).min() }
+    }
 }
 
 /// What to do when a command waits for input.

@@ -37,6 +37,28 @@ pub struct SessionSpec {
     /// What may be run in it: the strictest word of any layer counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policy: Vec<Permissions>,
+    /// What it and each of its commands may take.
+    #[serde(default)]
+    pub limits: SessionLimits,
+}
+
+/// What a session and each of its commands may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionLimits {
+    /// How many bytes a command may print over both terminals together; whoever prints more is
+    /// ended with `quota`. `None`: as many as it likes.
+    pub output: Option<u64>,
+    /// How many bytes of transcript are kept on disk of a command: its beginning and its end. What
+    /// goes beyond ends nothing.
+    pub command_disk: u64,
+    /// The same of the whole session, whose oldest output goes first.
+    pub session_disk: u64,
+}
+
+impl Default for SessionLimits {
+    fn default() -> Self {
+        Self { output: None, command_disk: 64 << 20, session_disk: 256 << 20 }
+    }
 }
 
 /// How the user's profile is captured and used.

@@ -189,6 +189,38 @@ pub struct CommandEnd {
     pub span: Span,
     /// True when both streams came over one terminal.
     pub merged: bool,
+    /// Output that could not be stored, as far as it was kept in memory: its first and last bytes.
+    /// Empty but for a disk that is full.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unstored: Vec<Unstored>,
+}
+
+/// A piece of output that is not in `out.raw`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unstored {
+    /// Where it would be.
+    pub offset: u64,
+    /// It came over the second terminal.
+    pub stderr: bool,
+    /// The bytes; each is written as the character of that number.
+    #[serde(with = "bytes_as_chars")]
+    pub bytes: Vec<u8>,
+}
+
+mod bytes_as_chars {
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&bytes.iter().map(|&byte| char::from(byte)).collect::<String>())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let bytes = text.chars().map(u8::try_from).collect::<Result<_, _>>();
+        bytes.map_err(|_| serde::de::Error::custom("a character that stands for no byte"))
+    }
 }
 
 /// A command's part of a session's transcript.
@@ -202,4 +234,18 @@ pub struct Span {
     pub idx_start: u64,
     /// End in `out.idx`.
     pub idx_end: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unstored_bytes_come_back_as_they_were() {
+        let unstored = Unstored { offset: 7, stderr: true, bytes: (0..=255).collect() };
+        let text = serde_json::to_string(&unstored).unwrap();
+        assert_eq!(serde_json::from_str::<Unstored>(&text).unwrap(), unstored);
+        let wide = r#"{"offset":7,"stderr":false,"bytes":"€"}"#;
+        assert!(serde_json::from_str::<Unstored>(wide).is_err());
+    }
 }

@@ -11,6 +11,7 @@ mod cases_orchestrator;
 mod cases_policy;
 mod cases_shells;
 mod cases_terminal;
+mod cases_terminal_capture;
 mod cases_terminal_input;
 mod cases_terminal_output;
 mod cases_terminal_typing;

@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStringExt;
 
 use super::*;
 use crate::domain::ids::AgentName;
-use crate::domain::plan::AdapterKind;
+use crate::domain::plan::{AdapterKind, ResourceLimits};
 
 fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
@@ -19,6 +19,7 @@ fn agent(env: &[(&str, &str)], env_pass: &[&str]) -> Agent {
         env: map(env),
         env_pass: env_pass.iter().map(|name| (*name).to_owned()).collect(),
         policy: Default::default(),
+        resources: ResourceLimits::default(),
     }
 }
 

@@ -8,13 +8,13 @@ use toml::de::DeTable;
 use super::findings::Findings;
 use super::keys::{AGENT, AGENT_DEFAULTS, AGENTS};
 use super::permissions::permissions;
-use super::read::{entries, env, env_pass, list, name, number, shell, table, tags};
+use super::read::{entries, env, env_pass, limits, list, name, number, shell, table, tags};
 use super::shape::Shape;
 use super::syntax::{Item, parse};
 use super::words::shown;
 use crate::domain::ids::{AgentName, Tag};
 use crate::domain::permission::Permissions;
-use crate::domain::plan::{AdapterKind, Agent};
+use crate::domain::plan::{AdapterKind, Agent, ResourceLimits};
 use crate::domain::session::Shell;
 
 /// Who can work, and what their sessions have in common.
@@ -44,6 +44,7 @@ impl Agents {
             env: BTreeMap::new(),
             env_pass: Vec::new(),
             policy: Permissions::default(),
+            resources: ResourceLimits::default(),
         };
         Self {
             agents: vec![local],
@@ -136,6 +137,7 @@ fn agent(
         env: BTreeMap::new(),
         env_pass: Vec::new(),
         policy: Permissions::default(),
+        resources: ResourceLimits::default(),
     };
     let mut span = header.clone();
     for (key, item) in entries(table, AGENT, findings) {
@@ -155,6 +157,7 @@ fn agent(
                     .and_then(|capacity| u32::try_from(capacity).ok())
                     .unwrap_or(1);
             }
+            "limits" => agent.resources = limits(item, findings),
             "env" => agent.env = env(key, item, findings),
             "env_pass" => agent.env_pass = env_pass(key, item, passed, findings),
             "policy" => agent.policy = permissions(key, item, findings).unwrap_or_default(),

@@ -109,7 +109,7 @@ pub(super) const TASK: &[Key] = &[
     later("tracing", Any, "Whether file writes are observed."),
     later("sandbox", Any, "What the task may reach."),
     key("policy", Permissions, "What the task may run, beside what `[policy]` says."),
-    later("limits", Table, "Memory, processes, output, CPU."),
+    key("limits", Limits, "What each command may take."),
     later("budget", Any, "What the task may spend."),
 ];
 
@@ -135,6 +135,14 @@ pub(super) const STOP_RULE: &[Key] = &[
 pub(super) const SERVICE: &[Key] = &[
     key("ready", Text, "\"port:NAME\", \"http:URL\" or \"log:PATTERN\"."),
     only("keep", Word(&["run", "workspace"]), "run", "How long the service stays."),
+];
+
+/// `limits`.
+pub(super) const LIMITS: &[Key] = &[
+    key("output", Size, "How much it may print, both streams together."),
+    later("memory", Any, "How much memory it may use."),
+    later("processes", Any, "How many processes it may have."),
+    later("cpu", Any, "How much processor time it may use."),
 ];
 
 /// `shard`.
@@ -185,7 +193,7 @@ pub(super) const AGENT: &[Key] = &[
     ),
     key("env", Env, "Environment variables of its sessions."),
     key("env_pass", Variables, "Variables taken from the caller's environment."),
-    later("limits", Table, "Memory, processes, output, CPU."),
+    key("limits", Limits, "What each command may take; of a task's limit and this one the lesser."),
     key("policy", Permissions, "What it may run, beside what `[policy]` says."),
     later("sandbox", Any, "What it may reach."),
 ];

@@ -8,11 +8,13 @@ use globset::Glob;
 use toml::de::{DeTable, DeValue};
 
 use super::findings::Findings;
-use super::keys::{Key, SHARD, SHELLS, SYNONYMS, Support, TABLES};
+use super::keys::{Key, LIMITS, SHARD, SHELLS, SYNONYMS, Support, TABLES};
 use super::shape::{Shape, noun_of};
 use super::syntax::Item;
 use super::words::{listed, name_fault, shown, tag_fault, variable_fault};
+use crate::domain::plan::ResourceLimits;
 use crate::domain::session::Shell;
+use crate::domain::size::parse_size;
 use crate::domain::time::parse_duration_ms;
 
 /// A value that has been read, and where it stands.
@@ -244,6 +246,29 @@ pub(super) fn duration(
     match parse_duration_ms(&shown(item.get_ref().as_str()?)) {
         Ok(0) => findings.wrong(item.span(), format!("`{what}` has to be more than 0")),
         Ok(ms) => return Some(At { value: ms, span: item.span() }),
+        Err(message) => findings.wrong(item.span(), format!("`{what}`: {message}")),
+    }
+    None
+}
+
+/// `limits`.
+pub(super) fn limits(item: &Item<'_>, findings: &mut Findings<'_>) -> ResourceLimits {
+    let mut limits = ResourceLimits::default();
+    let Some(table) = table("limits", Shape::Limits, item, findings) else { return limits };
+    for (key, item) in entries(table, LIMITS, findings) {
+        if key == "output" {
+            limits.output = size("limits.output", item, findings);
+        }
+    }
+    limits
+}
+
+/// A size in bytes, more than 0.
+fn size(what: &str, item: &Item<'_>, findings: &mut Findings<'_>) -> Option<u64> {
+    fits(what, Shape::Size, item, findings).then_some(())?;
+    match parse_size(&shown(item.get_ref().as_str()?)) {
+        Ok(0) => findings.wrong(item.span(), format!("`{what}` has to be more than 0")),
+        Ok(bytes) => return Some(bytes),
         Err(message) => findings.wrong(item.span(), format!("`{what}`: {message}")),
     }
     None

@@ -4,8 +4,8 @@
 use serde_json::{Map, Value, json};
 
 use super::keys::{
-    AGENT, AGENT_DEFAULTS, AGENTS, DEPENDENCY, INPUT_RULE, Key, MANIFEST, POLICY, SERVICE, SHARD,
-    STOP_RULE, Support, TASK, WORKSPACE,
+    AGENT, AGENT_DEFAULTS, AGENTS, DEPENDENCY, INPUT_RULE, Key, LIMITS, MANIFEST, POLICY, SERVICE,
+    SHARD, STOP_RULE, Support, TASK, WORKSPACE,
 };
 use super::shape::Shape;
 
@@ -84,6 +84,8 @@ fn shape(shape: Shape) -> Value {
         Shape::Text => json!({ "type": "string" }),
         Shape::Word(words) => json!({ "enum": words }),
         Shape::Duration => json!({ "type": "string", "pattern": "^[0-9]+(ms|s|m|h)$" }),
+        Shape::Size => json!({ "type": "string", "pattern": "^[0-9]+(B|kB|MB|GB|KiB|MiB|GiB)$" }),
+        Shape::Limits => object(LIMITS, &[]),
         Shape::Number(i64::MIN, i64::MAX) => json!({ "type": "integer" }),
         Shape::Number(least, most) => {
             json!({ "type": "integer", "minimum": least, "maximum": most })

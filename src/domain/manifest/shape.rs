@@ -14,6 +14,10 @@ pub(super) enum Shape {
     Word(&'static [&'static str]),
     /// `30s`.
     Duration,
+    /// `10MiB`.
+    Size,
+    /// `limits`.
+    Limits,
     /// A whole number in this range.
     Number(i64, i64),
     /// `true` or `false`.
@@ -56,7 +60,7 @@ impl Shape {
     /// True when `value` is of the right TOML type; its content may still be wrong.
     pub(super) fn fits(self, value: &DeValue<'_>) -> bool {
         match self {
-            Self::Name | Self::Text | Self::Word(_) | Self::Duration => value.is_str(),
+            Self::Name | Self::Text | Self::Word(_) | Self::Duration | Self::Size => value.is_str(),
             Self::Number(..) => value.is_integer(),
             Self::Flag => value.is_bool(),
             Self::Tags
@@ -71,6 +75,7 @@ impl Shape {
             | Self::Service
             | Self::Shard
             | Self::Permissions
+            | Self::Limits
             | Self::Table => value.is_table(),
             Self::Script | Self::OnInput => value.is_str() || value.is_array(),
             Self::Any => true,
@@ -82,6 +87,8 @@ impl Shape {
         match self {
             Self::Name | Self::Text | Self::Word(_) => "a string",
             Self::Duration => "a duration",
+            Self::Size => "a size",
+            Self::Limits => "a table of limits",
             Self::Number(..) => "a whole number",
             Self::Flag => "`true` or `false`",
             Self::Tags | Self::Globs | Self::Variables | Self::Texts => "a list of strings",
@@ -104,6 +111,8 @@ impl Shape {
     pub(super) fn example(self) -> Option<&'static str> {
         match self {
             Self::Duration => Some("write it with its unit, as in \"30s\""),
+            Self::Size => Some("write it with its unit, as in \"10MiB\""),
+            Self::Limits => Some("write it as in { output = \"10MiB\" }"),
             Self::Tags | Self::Globs | Self::Variables | Self::Texts => {
                 Some("write it as a list, as in [\"one\", \"two\"]")
             }

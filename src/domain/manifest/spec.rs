@@ -38,6 +38,7 @@ pub(super) fn finish(
             hard_timeout_ms: draft.hard_timeout.map(|limit| limit.value),
             input_timeout_ms: draft.input_timeout.map(|limit| limit.value),
         },
+        resources: draft.resources.unwrap_or_default(),
         retries: draft.retries.unwrap_or_default(),
         on_input: draft.on_input.unwrap_or_default(),
         stop_on: draft.stop_on.unwrap_or_default(),

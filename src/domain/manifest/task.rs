@@ -11,12 +11,12 @@ use super::findings::Findings;
 use super::keys::{DEPENDENCY, TASK};
 use super::permissions::permissions;
 use super::read::{At, duration, entries, env, env_pass, filled, globs, list, name, tags, word};
-use super::read::{flag, number, shell, table};
+use super::read::{flag, limits, number, shell, table};
 use super::shape::{Shape, noun_of};
 use super::syntax::Item;
 use super::words::shown;
 use crate::domain::permission::Permissions;
-use crate::domain::plan::{Class, OnInput, StopRule, When};
+use crate::domain::plan::{Class, OnInput, ResourceLimits, StopRule, When};
 use crate::domain::session::Shell;
 
 /// What a task or `[defaults]` says, each value by itself; `None` where it says nothing.
@@ -38,6 +38,7 @@ pub(super) struct Draft {
     pub(super) timeout: Option<At<u64>>,
     pub(super) hard_timeout: Option<At<u64>>,
     pub(super) input_timeout: Option<At<u64>>,
+    pub(super) resources: Option<ResourceLimits>,
     pub(super) retries: Option<u32>,
     pub(super) on_input: Option<OnInput>,
     pub(super) stop_on: Option<Vec<StopRule>>,
@@ -116,6 +117,7 @@ impl<'a> Reader<'a> {
             "timeout" => draft.timeout = duration(key, item, findings),
             "hard_timeout" => draft.hard_timeout = duration(key, item, findings),
             "input_timeout" => draft.input_timeout = duration(key, item, findings),
+            "limits" => draft.resources = Some(limits(item, findings)),
             "retries" => {
                 draft.retries = number(key, (0, i64::from(u32::MAX)), item, findings)
                     .and_then(|retries| u32::try_from(retries).ok());
@@ -159,6 +161,7 @@ impl Draft {
         fill(&mut self.timeout, defaults.timeout.as_ref());
         fill(&mut self.hard_timeout, defaults.hard_timeout.as_ref());
         fill(&mut self.input_timeout, defaults.input_timeout.as_ref());
+        fill(&mut self.resources, defaults.resources.as_ref());
         fill(&mut self.retries, defaults.retries.as_ref());
         fill(&mut self.on_input, defaults.on_input.as_ref());
         fill(&mut self.stop_on, defaults.stop_on.as_ref());

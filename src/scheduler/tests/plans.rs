@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::domain::plan::{AdapterKind, Agent, Dependency, Plan, Ready, Service, TaskSpec, When};
+use crate::domain::plan::{
+    AdapterKind, Agent, Dependency, Plan, Ready, ResourceLimits, Service, TaskSpec, When,
+};
 
 /// A task with its dependencies by name.
 pub(super) struct Draft {
@@ -61,6 +63,7 @@ pub(super) fn agent(name: &str, tags: &[&str], capacity: u32) -> Agent {
         env: BTreeMap::new(),
         env_pass: Vec::new(),
         policy: Default::default(),
+        resources: ResourceLimits::default(),
     }
 }
 

@@ -15,6 +15,8 @@ impl Session {
     /// Closes the running command and tells its end.
     pub(super) fn finish(&mut self, now_ms: u64) {
         self.drop_checker();
+        // Whatever still asks has gone, or will not read.
+        self.answers.stop();
         if self.active.as_ref().is_some_and(|active| active.started.is_some()) {
             self.read_terminals(now_ms);
         }
@@ -46,8 +48,10 @@ impl Session {
         if !exists {
             notes.push(Note::CwdMissing { path: cwd.clone() });
         }
-        if let Some(message) = self.capture.take_fault() {
+        let mut unstored = Vec::new();
+        if let Some((message, left)) = self.capture.take_faults() {
             notes.push(Note::CaptureDegraded { message });
+            unstored = left;
         }
         if children.iter().any(|child| !child.ended) {
             self.ports.watch_leftovers(now_ms);
@@ -61,6 +65,7 @@ impl Session {
             idx_start: started.idx,
             idx_end: self.capture.idx_end(),
         };
+        self.capture.end();
         // Bash's own line end is nobody's.
         if let Some(bytes) = self.newline.take() {
             self.capture.append(Stream::Main, 0, self.clock.micros(), bytes);
@@ -80,6 +85,7 @@ impl Session {
             awaiting: outcome.awaiting,
             span,
             merged: spec.merge,
+            unstored,
         });
         self.facts.push(FactBody::Ended { end });
     }

@@ -419,7 +419,8 @@ impl Session {
         let receipts = self.input.drop_waiting(&Refused::Ended);
         self.tell_inputs(receipts);
         let mut discarded = std::mem::take(&mut self.input.dropped);
-        let written = std::mem::take(&mut self.input.written);
+        let answers = self.answers.take_given();
+        let written = std::mem::take(&mut self.input.written) || answers > 0;
         for terminal in [&self.main, &self.stderr] {
             if written {
                 discarded += terminal.discard_input();
@@ -427,6 +428,8 @@ impl Session {
                 terminal.restore_modes();
             }
         }
+        // An answer that nobody read was nobody's input.
+        discarded = discarded.saturating_sub(answers);
         let reason = self.input.unsent.take();
         (discarded > 0).then_some(Note::InputDiscarded { bytes: discarded, reason })
     }

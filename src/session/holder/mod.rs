@@ -8,8 +8,11 @@
 //! A holder has one thread and one loop (`turn`): poll, take what has come, let the command's
 //! machine decide, perform. Nothing in the loop blocks.
 
+mod answers;
 mod boundary;
 mod capture;
+mod capture_files;
+mod capture_ring;
 mod checker;
 mod closing;
 mod input;

@@ -139,6 +139,7 @@ impl Session {
         }
         self.begun += 1;
         self.capture.begin();
+        self.answers.begin();
         active.number = self.begun;
         let (raw, idx) = (self.capture.raw_end(), self.capture.idx_end());
         let at = self.clock.stamp(now_ms);

@@ -15,6 +15,7 @@ use crate::transcript::index::Stream;
 use super::super::os::pty::Terminal;
 use super::super::profile::Profile;
 use super::super::shells::table;
+use super::answers::Answers;
 use super::capture::Capture;
 use super::checker::{Checker, Verdict};
 use super::closing::Closing;
@@ -60,6 +61,8 @@ pub(super) struct Session {
     pub interrupt_by_ms: Option<u64>,
     /// The line end with which bash remarks on an interrupt.
     pub newline: Newline,
+    /// What programs ask their terminal.
+    pub answers: Answers,
     pub facts: Vec<FactBody>,
     /// What of the user's profile the shell has yet to read, and to be told.
     pub profile: Option<Profile>,
@@ -92,7 +95,7 @@ impl Session {
     /// # Errors
     /// What could not be done, and where.
     pub(super) fn open(spec: SessionSpec, clock: Clock) -> io::Result<Self> {
-        let capture = Capture::open(&spec.transcript)?;
+        let capture = Capture::open(&spec.transcript, spec.size, &spec.limits)?;
         let (main, stderr) = (Terminal::open(spec.size)?, Terminal::open(spec.size)?);
         let mut spec = spec;
         let profile = use_profile(&mut spec)?;
@@ -121,6 +124,7 @@ impl Session {
             tree_due_ms: None,
             interrupt_by_ms: None,
             newline: Newline::default(),
+            answers: Answers::default(),
             facts: Vec::new(),
             begun: 0,
             tell_at_ms: None,
@@ -147,6 +151,9 @@ impl Session {
                 // A terminal that cannot be resized keeps its size; the session goes on.
                 drop(self.main.resize(size));
                 drop(self.stderr.resize(size));
+                self.spec.size = size;
+                self.capture.resized(size, self.clock.micros());
+                self.answers.resized();
             }
             Ask::Close => self.close(now_ms),
             // A second Open has no meaning; Ack is the outbox's.
@@ -227,14 +234,27 @@ impl Session {
         let number = self.active.as_ref().filter(|a| a.started.is_some()).map_or(0, |a| a.number);
         let held_back = if number == 0 { None } else { self.newline.hold_back(stream, bytes) };
         let kept = held_back.as_deref().unwrap_or(bytes);
+        let offset = self.capture.raw_end();
         self.capture.append(stream, number, self.clock.micros(), kept);
         if self.tell_at_ms.is_none() && self.capture.raw_end() > self.told_end {
             self.tell_at_ms = Some(now_ms + TELL_EVERY_MS);
         }
         if number != 0 {
             self.looks.soon(now_ms);
+            self.answers.listen(stream, offset, kept, now_ms);
             self.feed(Event::Output { bytes, stderr: stream == Stream::Stderr }, now_ms);
+            self.hold_to_limit(now_ms);
         }
+    }
+
+    /// Ends the command that prints more than it may.
+    fn hold_to_limit(&mut self, now_ms: u64) {
+        let Some(limit) = self.spec.limits.output.filter(|limit| self.capture.said() > *limit)
+        else {
+            return;
+        };
+        let reason = Reason::Quota { resource: "output".to_owned(), limit };
+        self.feed(Event::End { reason }, now_ms);
     }
 
     /// Takes what the shell reports: there is something to read.
@@ -338,6 +358,9 @@ impl Session {
         if self.looks.is_due(now_ms) {
             self.look(now_ms);
         }
+        if self.answers.is_due(now_ms) {
+            self.answer(now_ms);
+        }
         if self.ports.is_due(now_ms) {
             self.look_at_ports(now_ms);
         }
@@ -373,6 +396,7 @@ impl Session {
             self.input.due(),
             self.ports.due(),
             self.judging.child.as_ref().map(|child| child.due_ms),
+            self.answers.due(),
             self.checker.as_ref().map(|checker| checker.due_ms),
             self.closing.as_ref().and_then(Closing::due),
             self.tell_at_ms,
@@ -412,6 +436,7 @@ impl Session {
             awaiting: None,
             span: Span { raw_start: raw, raw_end: raw, idx_start: idx, idx_end: idx },
             merged: spec.merge,
+            unstored: Vec::new(),
         });
         self.facts.push(FactBody::Ended { end });
     }

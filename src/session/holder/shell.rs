@@ -463,6 +463,7 @@ mod tests {
             transcript: folder.path().to_owned(),
             tmp: folder.path().to_owned(),
             policy: Vec::new(),
+            limits: Default::default(),
         };
         let lacking = Table { places: &[], ..crate::session::shells::table::fish() };
         let error = find(&lacking, &spec).unwrap_err();

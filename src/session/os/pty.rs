@@ -36,6 +36,8 @@ const SPECIAL_CODES: [SpecialCodeIndex; 17] = [
     SpecialCodeIndex::VEOL2,
 ];
 
+/// What a terminal holds of input that nobody reads, a little less than the kernel's own limit.
+const QUEUE_BYTES: u64 = 4000;
 /// How long input that is on its way to a terminal's queue is waited for at a boundary.
 const LATE_LOOK: Duration = Duration::from_micros(200);
 /// And how often.
@@ -150,6 +152,25 @@ impl Terminal {
         tcgetattr(&self.slave).map_or(Taking::Lines, |modes| Taking::of(&modes))
     }
 
+    /// True out of line mode: what is typed is read key by key.
+    pub(in crate::session) fn takes_keys(&self) -> bool {
+        tcgetattr(&self.slave).is_ok_and(|modes| !modes.local_modes.contains(LocalModes::ICANON))
+    }
+
+    /// Types something if all of it can be taken now; answers with how many bytes were typed.
+    pub(in crate::session) fn type_whole(&self, bytes: &[u8]) -> u64 {
+        if self.unread() + bytes.len() as u64 > QUEUE_BYTES {
+            return 0;
+        }
+        loop {
+            match rustix::io::write(&self.master, bytes) {
+                Ok(taken) => return taken as u64,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return 0,
+            }
+        }
+    }
+
     /// How it takes input at the moment; `None` when it is gone.
     pub(in crate::session) fn typing(&self) -> Option<Typing> {
         let modes = tcgetattr(&self.slave).ok()?;
@@ -219,6 +240,8 @@ impl Terminal {
             modes.local_modes -= LocalModes::ICANON;
             let _ = tcsetattr(&self.slave, OptionalActions::Now, &modes);
         }
+        // What was typed a moment ago may still be on its way to the slave.
+        let _ = tcflush(&self.master, QueueSelector::OFlush);
         let mut unread = self.flush_input();
         if unread > 0 {
             // The kernel brings what was written a little later; twice nothing is the end of it.

@@ -4,9 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use callboard::domain::ids::{CommandId, SessionId};
-use callboard::domain::session::{CommandSpec, Limit, SessionSpec, Shell, Size, UnansweredInput};
+use callboard::domain::session::{
+    CommandSpec, Limit, SessionLimits, SessionSpec, Shell, Size, UnansweredInput,
+};
 use callboard::session::link::{HolderLink, Stage};
 use callboard::session::wire::{Ask, CommandEnd, FactBody};
+use callboard::transcript::gaps::{Gaps, Stretch};
 use callboard::transcript::index::{RECORD_BYTES, Record, Stream, segments};
 
 /// Whatever takes longer than this has hung.
@@ -69,6 +72,7 @@ pub(super) fn spec(folder: &std::path::Path) -> SessionSpec {
         transcript: folder.join("transcript"),
         tmp: folder.join("tmp"),
         policy: Vec::new(),
+        limits: SessionLimits::default(),
     }
 }
 
@@ -239,16 +243,29 @@ impl Session {
         let mut streams = [Vec::new(), Vec::new()];
         let at = |offset: u64| usize::try_from(offset).unwrap();
         let (from, to) = (at(end.span.idx_start), at(end.span.idx_end));
+        let gaps = read_gaps(&self.folder.path().join("transcript"));
         for segment in segments(&idx[from..to], end.span.raw_end) {
             let stream = usize::from(segment.stream == Stream::Stderr);
-            streams[stream].extend_from_slice(&raw[at(segment.start)..at(segment.end)]);
+            for stretch in gaps.cut(segment.start..segment.end) {
+                if let Stretch::Stored(range) = stretch {
+                    // On a full disk the file is shorter than what was said.
+                    let range = at(range.start).min(raw.len())..at(range.end).min(raw.len());
+                    streams[stream].extend_from_slice(&raw[range]);
+                }
+            }
         }
-        let first = idx.get(from..from + RECORD_BYTES).and_then(|r| r.first_chunk());
-        if let Some(record) = first.filter(|_| to > from).and_then(Record::from_bytes) {
+        // The window's size, then the first record.
+        let entries = idx[from..to].as_chunks::<RECORD_BYTES>().0;
+        if let Some(record) = entries.iter().find_map(Record::from_bytes) {
             assert_eq!(record.offset, end.span.raw_start);
         }
         streams.map(|bytes| String::from_utf8_lossy(&bytes).replace("\r\n", "\n"))
     }
+}
+
+/// What a transcript says is missing from it.
+pub(super) fn read_gaps(transcript: &std::path::Path) -> Gaps {
+    Gaps::read(&std::fs::read(transcript.join("out.gap")).unwrap_or_default())
 }
 
 /// True while a process with this pid is more than a corpse.

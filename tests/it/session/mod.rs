@@ -1,6 +1,8 @@
 //! Sessions with a real stage, real holders and a real bash.
 
 mod background;
+mod capture;
+mod capture_queries;
 #[path = "../corpus/mod.rs"]
 mod corpus;
 mod delivery;
@@ -14,3 +16,5 @@ mod processes;
 mod profile;
 mod shells;
 mod stage;
+
+pub use capture::SmallDisk;

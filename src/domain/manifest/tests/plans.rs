@@ -18,6 +18,7 @@ retries = 2
 env = { LANG = "C", MODE = "default" }
 shell = "bash"
 isolation = "shared"
+limits = { output = "10MiB" }
 shell_profile = false
 
 [[task]]
@@ -41,6 +42,7 @@ needs = []
 run = "serve"
 ports = { web-1 = 8080 }
 retries = 0
+limits = {}
 service = { ready = "port:web-1", keep = "run" }
 
 [[task]]
@@ -60,6 +62,7 @@ name = "ferris"
 tags = ["rust", "sql"]
 adapter = "shell"
 capacity = 3
+limits = { output = "5MB" }
 env = { CARGO_TERM_COLOR = "never" }
 "#;
 
@@ -80,6 +83,10 @@ fn every_supported_key_reaches_the_plan() {
     assert_eq!(build.limits.timeout_ms, Some(300_000));
     assert_eq!(build.limits.hard_timeout_ms, Some(600_000));
     assert_eq!(build.limits.input_timeout_ms, Some(2_500));
+    assert_eq!(build.resources.output, Some(10 << 20));
+    assert_eq!(server.resources.output, None, "its own table stands for the default's");
+    let both = build.resources.and(plan.agents[0].resources);
+    assert_eq!((both.output, server.resources.and(both).output), (Some(5_000_000), both.output));
     assert_eq!((build.retries, build.priority, build.class), (2, -3, Some(Class::Build)));
     assert_eq!(build.env["LANG"], "C");
     assert_eq!(build.env["MODE"], "own");

@@ -49,6 +49,33 @@ const VALUES: &[Said] = &[
         "run = 'x'\ntimeout = '2m'\nhard_timeout = '119s'",
         &["5:16: `hard_timeout` is less than `timeout`"],
     ),
+    ("run = 'x'\nlimits = { output = '10MiB' }", &[]),
+    (
+        "run = 'x'\nlimits = { output = 10 }",
+        &[
+            "4:21: `output` has to be a size, not a number | write it with its unit, as in \"10MiB\"",
+        ],
+    ),
+    ("run = 'x'\nlimits = { output = '0B' }", &["4:21: `limits.output` has to be more than 0"]),
+    (
+        "run = 'x'\nlimits = { output = '1M' }",
+        &[
+            "4:21: `limits.output`: `1M` is not a size: write a whole number and B, kB, MB, GB, KiB, MiB or GiB, as in `10MiB`",
+        ],
+    ),
+    (
+        "run = 'x'\nlimits = { memory = '1GiB', outptu = '1GiB' }",
+        &[
+            "4:12: `memory` is not supported yet",
+            "4:29: unknown key `outptu` | did you mean `output`?",
+        ],
+    ),
+    (
+        "run = 'x'\nlimits = '10MiB'",
+        &[
+            "4:10: `limits` has to be a table of limits, not a string | write it as in { output = \"10MiB\" }",
+        ],
+    ),
     ("run = 'x'\nretries = -1", &["4:11: `retries` has to lie between 0 and 4294967295"]),
     (
         "run = 'x'\nretries = 99999999999999999999999",
@@ -281,6 +308,7 @@ fn example(key: &keys::Key) -> String {
         (Shape::Word(words), _) => format!("'{}'", words[0]),
         (Shape::Name | Shape::Text | Shape::Script | Shape::Any, _) => "'x'".to_owned(),
         (Shape::Duration, _) => "'5s'".to_owned(),
+        (Shape::Size, _) => "'5MiB'".to_owned(),
         (Shape::Number(..), _) => "1".to_owned(),
         (Shape::Globs | Shape::Texts, _) => "['x']".to_owned(),
         (Shape::Service, _) => "{ ready = 'log:x' }".to_owned(),
@@ -293,9 +321,15 @@ fn example(key: &keys::Key) -> String {
             | Shape::Tables,
             _,
         ) => "[]".to_owned(),
-        (Shape::Env | Shape::Ports | Shape::Shard | Shape::Permissions | Shape::Table, _) => {
-            "{}".to_owned()
-        }
+        (
+            Shape::Env
+            | Shape::Ports
+            | Shape::Shard
+            | Shape::Permissions
+            | Shape::Limits
+            | Shape::Table,
+            _,
+        ) => "{}".to_owned(),
     }
 }
 

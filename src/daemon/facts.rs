@@ -46,6 +46,9 @@ impl Desk {
             FactBody::Answered { command, prompt } => {
                 tracing::info!(session = %id, %command, prompt, "answered a prompt");
             }
+            FactBody::Input { request, written } => {
+                tracing::debug!(session = %id, request, ?written, "input");
+            }
             FactBody::ServiceReady { command } => self.service_ready(id, &command, now),
             FactBody::Listening { ports } => self.listening(id, ports, now),
             FactBody::Ended { end } => self.command_ended(id, *end, now),
@@ -411,7 +414,7 @@ impl Desk {
             self.close_session(&session, ClosedWhy::Closed, now);
         }
         for (session, command) in end {
-            self.tell(&session, Ask::End { command, reason: Reason::Interrupted });
+            self.tell(&session, Ask::End { command, reason: Reason::INTERRUPT });
         }
     }
 
@@ -427,7 +430,7 @@ impl Desk {
             Some((session.id.clone(), command.clone()))
         });
         if let Some((session, command)) = found {
-            self.tell(&session, Ask::End { command, reason: Reason::Interrupted });
+            self.tell(&session, Ask::End { command, reason: Reason::INTERRUPT });
         }
     }
 

@@ -117,7 +117,9 @@ impl Session {
     pub(super) fn asked(&mut self, ask: Ask, now_ms: u64) {
         match ask {
             Ask::Run { spec } => self.enqueue(spec),
-            Ask::Input { command, text } => self.take_input(command.as_ref(), &text, now_ms),
+            Ask::Input { request, command, input } => {
+                self.take_input(request, command.as_ref(), &input, now_ms);
+            }
             Ask::End { command, reason } => {
                 let queued = self.queue.iter().position(|queued| queued.spec().id == command);
                 if let Some(queued) = queued.and_then(|index| self.queue.remove(index)) {

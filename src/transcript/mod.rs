@@ -12,11 +12,13 @@
 
 pub mod clean;
 pub mod decode;
+pub mod gaps;
 pub mod index;
 pub mod live;
 mod page;
 pub mod plan;
 pub mod prompt;
+pub mod queries;
 mod row;
 pub mod screen;
 mod seam;

@@ -77,6 +77,9 @@ impl Desk {
             Call::Look { session, command, seen } => {
                 self.look(asker, &session, command, seen, now);
             }
+            Call::Input { session, command, input } => {
+                self.input(asker, &session, command, input, now);
+            }
             Call::Interrupt { session, command } => {
                 self.interrupt_session(asker, &session, command, now);
             }

@@ -46,9 +46,7 @@ impl Desk {
             FactBody::Answered { command, prompt } => {
                 tracing::info!(session = %id, %command, prompt, "answered a prompt");
             }
-            FactBody::Input { request, written } => {
-                tracing::debug!(session = %id, request, ?written, "input");
-            }
+            FactBody::Input { request, written } => self.input_taken(id, request, &written, now),
             FactBody::ServiceReady { command } => self.service_ready(id, &command, now),
             FactBody::Listening { ports } => self.listening(id, ports, now),
             FactBody::Ended { end } => self.command_ended(id, *end, now),

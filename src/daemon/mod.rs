@@ -18,6 +18,7 @@ mod durations;
 mod facts;
 mod history;
 mod inbox;
+mod inputs;
 mod lifecycle;
 mod names;
 pub mod ownership;

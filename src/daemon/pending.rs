@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::inbox::ConnectionId;
 use super::sessions::Asker;
-use crate::control::Seen;
+use crate::control::{Echo, Seen};
 use crate::domain::ids::{CommandId, SessionId};
 use crate::domain::time::Timestamp;
 
@@ -51,8 +51,12 @@ pub(super) enum What {
     Receipt {
         /// The number that the holder was given.
         number: u64,
+        /// The command that was running.
+        command: Option<CommandId>,
+        /// The transcript's end before.
+        offset: u64,
         /// What the terminal will show of it.
-        echo: Option<String>,
+        echo: Option<Echo>,
     },
 }
 

@@ -126,6 +126,7 @@ impl Desk {
             return self.refuse(connection, id, failure);
         }
         self.used_for_run();
+        self.heed(plan.session_defaults);
         options.seed = names::seed();
         let run = names::run();
         self.record_durably(

@@ -57,7 +57,7 @@ impl Desk {
         if let Some(name) = new.name {
             self.names.insert(name, id.clone());
         }
-        self.pending.add(&id, Wish { asker, what: What::Opened, due: None });
+        self.wish(&id, Wish { asker, what: What::Opened, due: None });
         self.act(Action::Open { spec: Box::new(spec), then: Vec::new() });
     }
 
@@ -73,8 +73,9 @@ impl Desk {
             };
             return self.refuse_asker(asker, failure);
         }
-        self.wish(id, Wish { asker, what: What::Closed, due: None });
-        self.close_session(id, ClosedWhy::Closed, now);
+        if self.wish(id, Wish { asker, what: What::Closed, due: None }) {
+            self.close_session(id, ClosedWhy::Closed, now);
+        }
     }
 
     pub(super) fn look(
@@ -96,8 +97,9 @@ impl Desk {
                 self.reply(asker.connection, asker.request, Answer::View { view });
             }
             Some(seen) => {
-                self.wish(id, Wish { asker, what: What::News { command, seen }, due: None });
-                self.serve(id, now);
+                if self.wish(id, Wish { asker, what: What::News { command, seen }, due: None }) {
+                    self.serve(id, now);
+                }
             }
         }
     }
@@ -118,8 +120,9 @@ impl Desk {
         }
         session.used = now;
         let due = wait_ms.map(|ms| now.plus_ms(ms));
-        self.wish(id, Wish { asker, what: What::Command { command }, due });
-        self.serve(id, now);
+        if self.wish(id, Wish { asker, what: What::Command { command }, due }) {
+            self.serve(id, now);
+        }
     }
 
     pub(super) fn interrupt_session(
@@ -144,12 +147,15 @@ impl Desk {
             return self.reply(asker.connection, asker.request, none);
         };
         let what = What::Interrupted { command: command.clone() };
-        self.wish(id, Wish { asker, what, due: None });
-        self.tell(id, Ask::End { command, reason: Reason::Interrupted });
+        if self.wish(id, Wish { asker, what, due: None }) {
+            self.tell(id, Ask::End { command, reason: Reason::INTERRUPT });
+        }
     }
 
-    fn wish(&mut self, id: &SessionId, wish: Wish) {
-        if self.pending.has_room() {
+    /// Has a request wait; refuses it, and says so, where too many wait already.
+    pub(super) fn wish(&mut self, id: &SessionId, wish: Wish) -> bool {
+        let has_room = self.pending.has_room();
+        if has_room {
             self.pending.add(id, wish);
         } else {
             let failure = Failure {
@@ -159,6 +165,7 @@ impl Desk {
             };
             self.refuse_asker(wish.asker, failure);
         }
+        has_room
     }
 
     /// Something has changed in a session: whoever waits for that is answered.

@@ -251,15 +251,14 @@ impl Session {
     }
 
     /// Remembers what was typed and comes back.
-    pub(super) fn note_echo(&mut self, text: &str) {
-        if text.len() > ECHO_BYTES_MAX {
-            // A reader that looks for a pattern takes it for output, which it nearly is.
-            return;
+    pub(super) fn note_echo(&mut self, echo: Echo) {
+        // A reader that looks for a pattern takes a longer one for output.
+        if echo.text.len() <= ECHO_BYTES_MAX {
+            if self.echoes.len() == ECHOES_KEPT {
+                self.echoes.pop_front();
+            }
+            self.echoes.push_back(echo);
         }
-        if self.echoes.len() == ECHOES_KEPT {
-            self.echoes.pop_front();
-        }
-        self.echoes.push_back(Echo { offset: self.end, text: text.to_owned() });
     }
 
     /// What is known of its commands, texts aside.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Notice, RunLine, SessionLine, SessionView, Status};
 use crate::domain::board::BoardView;
 use crate::domain::ids::{CommandId, RunId, SessionId};
+use crate::domain::key::Written;
 use crate::domain::result::{Child, CommandResult};
 use crate::report::record::RunReport;
 
@@ -106,6 +107,13 @@ pub enum Answer {
     View {
         /// The session as it is now.
         view: Box<SessionView>,
+    },
+    /// To `Input`.
+    Written {
+        /// How much the terminal took, and why not more.
+        written: Written,
+        /// Where in the transcript that which follows begins, at the earliest.
+        offset: u64,
     },
     /// To `Interrupt`.
     Interrupted {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Exec, NewSession, Seen, Submit};
 use crate::domain::ids::{CommandId, RunId, SessionId};
+use crate::domain::key::Input;
 
 /// A client's question. Replies carry its number, so several may be under way at once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -99,6 +100,15 @@ pub enum Call {
         /// What the client knows already; `None` for an answer at once, which counts as a use of
         /// the session.
         seen: Option<Seen>,
+    },
+    /// Write to the terminal of a session. Answered with `Written` once the terminal has it.
+    Input {
+        /// Which.
+        session: SessionId,
+        /// Only while this command runs; any otherwise.
+        command: Option<CommandId>,
+        /// What.
+        input: Input,
     },
     /// Interrupt what runs in a session. Answered with `Interrupted` once its tree is gone.
     Interrupt {

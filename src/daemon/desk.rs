@@ -156,12 +156,8 @@ impl Desk {
     /// When `tick` has something to do next.
     pub(super) fn next_deadline(&self) -> Option<Timestamp> {
         let runs = self.runs.values().filter_map(Run::next_deadline);
-        let sessions = [
-            self.next_unused(),
-            self.next_settling(),
-            self.pending.next_due(),
-            self.next_sweep(),
-        ];
+        let sessions =
+            [self.next_unused(), self.next_settling(), self.pending.next_due(), self.next_sweep()];
         let closing = self.sessions.values().filter(|session| !session.is_attempts());
         let closing = closing.filter_map(|session| session.close_by);
         runs.chain(sessions.into_iter().flatten()).chain(closing).chain(self.ending_at()).min()

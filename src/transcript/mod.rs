@@ -12,6 +12,7 @@
 
 pub mod clean;
 pub mod decode;
+pub mod flow;
 pub mod gaps;
 pub mod index;
 pub mod live;
@@ -21,6 +22,7 @@ pub mod prompt;
 pub mod queries;
 mod row;
 pub mod screen;
-mod seam;
+pub mod seam;
 pub mod texts;
 mod tokens;
+pub mod watch;

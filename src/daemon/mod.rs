@@ -10,6 +10,7 @@ mod action;
 mod attempts;
 mod calls;
 mod clock;
+mod closing;
 mod coordinator;
 mod crew;
 mod desk;

@@ -37,8 +37,7 @@ impl Table {
         };
         let version = Version { wall_ms: 0, logical: 0, node: "n".to_owned() };
         let now = Timestamp(1_000_000);
-        let mut desk =
-            Desk::new("w".into(), folders, History::default(), version, now, true);
+        let mut desk = Desk::new("w".into(), folders, History::default(), version, now, true);
         desk.clients.insert(1);
         Self { desk, now, facts: HashMap::new(), asked: 0 }
     }
@@ -53,8 +52,7 @@ impl Table {
     fn actions(&mut self) -> Vec<Action> {
         let actions = self.desk.decide().actions;
         // Looking for orphans goes on by itself, and records are the shelf's tests' subject.
-        let told =
-            |action: &Action| !matches!(action, Action::Tidy { .. } | Action::Shelve { .. });
+        let told = |action: &Action| !matches!(action, Action::Tidy { .. } | Action::Shelve { .. });
         actions.into_iter().filter(told).collect()
     }
 
@@ -267,7 +265,8 @@ fn an_end_is_told_to_everybody_who_waits_for_anything() {
     let id = table.open("a", ttl(5000));
     let command = table.begin("a", &id);
     assert!(table.ask(Call::Wait { session: id.clone(), command, wait_ms: None }).is_empty());
-    let seen = view(&table.ask(Call::Look { session: id.clone(), command: None, seen: None })).clone();
+    let seen =
+        view(&table.ask(Call::Look { session: id.clone(), command: None, seen: None })).clone();
     let seen = Some(Seen { changes: seen.changes, end: seen.end });
     assert!(table.ask(Call::Look { session: id.clone(), command: None, seen }).is_empty());
     let actions = table.ask(Call::CloseSession { session: id.clone() });
@@ -395,7 +394,10 @@ fn what_was_typed_is_taken_in_before_anybody_is_told_that_it_waits() {
     // It may still be reading the line: nothing is known.
     let actions = table.ask(look());
     assert_eq!(state(&actions), (CommandState::Running, false));
-    assert_eq!((view(&actions).echoes[0].offset, view(&actions).echoes[0].text.as_str()), (6, "bob"));
+    assert_eq!(
+        (view(&actions).echoes[0].offset, view(&actions).echoes[0].text.as_str()),
+        (6, "bob")
+    );
     // It was not a whole line, and the program reads on.
     table.pass(300);
     assert_eq!(state(&table.ask(look())), (CommandState::AwaitingInput, true));
@@ -446,7 +448,11 @@ fn t97_commands_have_a_place_each_and_old_ones_are_let_go_of() {
     let session = &table.desk.sessions[&id];
     assert!(session.commands.len() < 64, "{}", session.commands.len());
     assert_eq!(session.asked, 1004);
-    let early = Call::Wait { session: id.clone(), command: format!("{id}.1").as_str().into(), wait_ms: None };
+    let early = Call::Wait {
+        session: id.clone(),
+        command: format!("{id}.1").as_str().into(),
+        wait_ms: None,
+    };
     assert_eq!(refusal(&table.ask(early)).kind, FailureKind::NotFound);
 }
 

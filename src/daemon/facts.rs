@@ -157,6 +157,7 @@ impl Desk {
         let Some(session) = self.sessions.get_mut(id) else { return };
         let Some(index) = session.index_of(command) else { return };
         session.commands[index].awaiting = Some(awaiting.clone());
+        session.commands[index].asked_at = Some(now);
         session.commands[index].settles_at = None;
         self.changed(id, now);
         let Some(session) = self.sessions.get_mut(id) else { return };

@@ -22,6 +22,9 @@ pub(super) struct CommandRecord {
     pub started: Option<(Timestamp, u64)>,
     /// What it waits for now.
     pub awaiting: Option<Awaiting>,
+    /// Since when it waits for that.
+    #[serde(skip)]
+    pub asked_at: Option<Timestamp>,
     /// True when its `exec` returned because it waits: what became of it later is not that
     /// call's answer.
     #[serde(skip)]
@@ -42,6 +45,7 @@ impl CommandRecord {
             text,
             started: None,
             awaiting: None,
+            asked_at: None,
             left_waiting: false,
             settles_at: None,
             end: None,

@@ -44,6 +44,12 @@ impl Desk {
                 tracing::info!(session = %id, %command, prompt, "answered a prompt");
             }
             FactBody::Input { request, written } => self.input_taken(id, request, &written, now),
+            FactBody::Noted { command, note } => {
+                let session = self.sessions.get_mut(id);
+                if let Some(record) = session.and_then(|session| session.command(&command)) {
+                    record.notes.push(note);
+                }
+            }
             FactBody::ServiceReady { command } => self.service_ready(id, &command, now),
             FactBody::Listening { ports } => self.listening(id, ports, now),
             FactBody::Ended { end } => self.command_ended(id, *end, now),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::ids::{CommandId, SessionId};
 use crate::domain::outcome::CommandState;
-use crate::domain::result::Awaiting;
+use crate::domain::result::{Awaiting, Note};
 use crate::domain::time::Timestamp;
 use crate::report::record::RunReport;
 use crate::session::wire::CommandEnd;
@@ -25,6 +25,8 @@ pub(super) struct CommandRecord {
     /// Since when it waits for that.
     #[serde(skip)]
     pub asked_at: Option<Timestamp>,
+    /// Remarks while it runs.
+    pub notes: Vec<Note>,
     /// True when its `exec` returned because it waits: what became of it later is not that
     /// call's answer.
     #[serde(skip)]
@@ -46,6 +48,7 @@ impl CommandRecord {
             started: None,
             awaiting: None,
             asked_at: None,
+            notes: Vec::new(),
             left_waiting: false,
             settles_at: None,
             end: None,

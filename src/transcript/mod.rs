@@ -16,6 +16,7 @@ pub mod flow;
 pub mod gaps;
 pub mod index;
 pub mod live;
+pub mod modes;
 mod page;
 pub mod plan;
 pub mod prompt;

@@ -16,8 +16,9 @@ use super::super::os::pty::Terminal;
 use super::capture::Capture;
 use super::checker::{Checker, Verdict};
 use super::closing::Closing;
+use super::input::{Modes, Queue};
 use super::newline::Newline;
-use super::perform::{Input, Looks};
+use super::perform::Looks;
 use super::ports::PortWatch;
 use super::shell::{Doing, Shell};
 use super::tree::Tree;
@@ -42,7 +43,8 @@ pub(super) struct Session {
     pub queue: VecDeque<Command>,
     pub active: Option<Active>,
     pub checker: Option<Checker>,
-    pub input: Input,
+    pub input: Queue,
+    pub modes: Modes,
     pub looks: Looks,
     pub ports: PortWatch,
     pub closing: Option<Closing>,
@@ -99,7 +101,8 @@ impl Session {
             queue: VecDeque::new(),
             active: None,
             checker: None,
-            input: Input::default(),
+            input: Queue::default(),
+            modes: Modes::default(),
             looks: Looks::default(),
             ports: PortWatch::default(),
             closing: None,
@@ -195,6 +198,7 @@ impl Session {
     }
 
     fn keep_output(&mut self, stream: Stream, bytes: &[u8], now_ms: u64) {
+        self.modes.follow(stream, bytes);
         let number = self.active.as_ref().filter(|a| a.started.is_some()).map_or(0, |a| a.number);
         let held_back = if number == 0 { None } else { self.newline.hold_back(stream, bytes) };
         let kept = held_back.as_deref().unwrap_or(bytes);
@@ -293,6 +297,7 @@ impl Session {
         if self.tree_due_ms.is_some_and(|due| due <= now_ms) {
             self.look_at_tree(now_ms);
         }
+        self.feed_input(now_ms);
         if self.looks.is_due(now_ms) {
             self.look(now_ms);
         }
@@ -328,6 +333,7 @@ impl Session {
             self.active.as_ref().and_then(|active| active.command.deadline()),
             self.tree_due_ms,
             self.looks.due(),
+            self.input.due(),
             self.ports.due(),
             self.checker.as_ref().map(|checker| checker.due_ms),
             self.closing.as_ref().and_then(Closing::due),

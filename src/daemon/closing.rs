@@ -65,13 +65,14 @@ impl Desk {
         }
         self.listening(id, Vec::new(), now);
         let Some(session) = self.sessions.remove(id) else { return };
+        // The answer first: whoever reads the record afterwards asks here before, and is heard later.
+        if let Owner::Call { asker: Some(asker) } = &session.owner {
+            let answer = answer_of(&session, *asker, 0, ExecForm::Ran, now);
+            answer.into_iter().for_each(|action| self.act(action));
+        }
         self.end_session(&session, survivors, now);
         match &session.owner {
-            Owner::Call { asker: Some(asker) } => {
-                let answer = answer_of(&session, *asker, 0, ExecForm::Ran, now);
-                answer.into_iter().for_each(|action| self.act(action));
-                self.stay_for_exec(now);
-            }
+            Owner::Call { asker: Some(_) } => self.stay_for_exec(now),
             Owner::Kept { name, .. } => {
                 if let Some(name) = name {
                     self.names.remove(name);

@@ -112,6 +112,7 @@ fn plan(count: usize, after: After) -> Plan {
         capacity: 1,
         env: BTreeMap::new(),
         env_pass: vec![],
+        policy: Default::default(),
     });
     let tasks = (0..count).map(|at| TaskSpec {
         id: format!("task{at}").as_str().into(),
@@ -134,6 +135,7 @@ fn plan(count: usize, after: After) -> Plan {
         service: None,
         verify: None,
         artifacts: vec![],
+        policy: Default::default(),
     });
     Plan {
         workspace_id: None,
@@ -142,6 +144,7 @@ fn plan(count: usize, after: After) -> Plan {
         default_env: BTreeMap::new(),
         default_env_pass: vec![],
         session_defaults: Default::default(),
+        policy: Default::default(),
         tasks: tasks.collect(),
     }
 }

@@ -156,6 +156,7 @@ impl Client {
             inputs: Vec::new(),
             stop_on: Vec::new(),
             merge: false,
+            policy: Default::default(),
             session: session.map(str::to_owned),
             defaults: SessionDefaults::default(),
         };

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use super::verbs::{exec, explain_env, init, plan, report, run, serve, session, status};
+use super::verbs::{exec, explain_env, init, plan, policy, report, run, serve, session, status};
 
 /// Hands tasks to capability-tagged agents, each in an isolated terminal session.
 #[derive(Debug, Parser)]
@@ -24,6 +24,7 @@ pub(super) enum Verb {
     Exec(exec::Exec),
     Session(session::Session),
     Report(report::Report),
+    Policy(policy::Policy),
     ExplainEnv(explain_env::ExplainEnv),
     Status(status::Status),
     Serve(serve::Serve),
@@ -88,6 +89,8 @@ mod tests {
             ("explain-env --agent a", true),
             ("explain-env --task t", false),
             ("explain-env --task t --manifest m.toml", true),
+            ("policy check", false),
+            ("policy check -c true --json", true),
             ("status --json", true),
             ("serve", true),
             ("serve --for-client --workspace /w", true),

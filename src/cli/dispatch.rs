@@ -35,6 +35,7 @@ impl Verb {
             Self::Exec(exec) => exec.json,
             Self::Session(session) => session.json(),
             Self::Report(report) => report.json,
+            Self::Policy(policy) => policy.json(),
             Self::ExplainEnv(explain) => explain.json,
             Self::Status(status) => status.json,
         }
@@ -48,6 +49,7 @@ impl Verb {
             Self::Exec(exec) => exec.run(),
             Self::Session(session) => session.run(),
             Self::Report(report) => report.run(),
+            Self::Policy(policy) => policy.run(),
             Self::ExplainEnv(explain) => explain.run(),
             Self::Status(status) => status.run(),
             Self::Serve(serve) => serve.run(),

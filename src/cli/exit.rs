@@ -109,6 +109,11 @@ mod tests {
         let stopped = Reason::Stopped { pattern: "ERROR".to_owned(), reason: None };
         let quota = Reason::Quota { resource: "output".to_owned(), limit: 1 };
         let awaiting = Reason::AwaitingInput { prompt: "Go on?".to_owned() };
+        let denied = Reason::Policy {
+            verdict: crate::domain::permission::Verdict::Deny,
+            rule: Some("rm".to_owned()),
+            message: "no".to_owned(),
+        };
         for (reason, exit_code, code) in [
             (Reason::Exit { code: 3 }, Some(3), 3),
             (Reason::Exit { code: 127 }, Some(127), 127),
@@ -119,7 +124,7 @@ mod tests {
             (signal("RTMIN+3"), None, FAILED),
             (Reason::INTERRUPT, Some(130), 130),
             (Reason::INTERRUPT, None, 130),
-            (Reason::Policy { rule: "deny rm".to_owned() }, None, 126),
+            (denied, None, 126),
             (awaiting, None, 125),
             (Reason::Total { limit_ms: 1 }, None, 124),
             (Reason::Silent { limit_ms: 1, last_output_ms: 1 }, None, 124),

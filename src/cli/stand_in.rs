@@ -90,6 +90,7 @@ pub(super) fn submit() -> Submit {
         default_env: BTreeMap::new(),
         default_env_pass: Vec::new(),
         session_defaults: Default::default(),
+        policy: Default::default(),
         tasks: Vec::new(),
     };
     let (selected, detach) = (None, false);

@@ -244,7 +244,40 @@ fn ending_goes_step_by_step() {
     assert_eq!(bench.at(5, Event::Tree { left: 1 }), [Effect::Kill]);
     assert_eq!(bench.reported(137), []);
     assert_eq!(bench.at(1, Event::Tree { left: 0 }), [Effect::Finish]);
-    assert_eq!(bench.end(), (CommandState::Failed, Some(Reason::INTERRUPT), Some(130)));
+    assert_eq!(bench.end(), (CommandState::Failed, Some(took("KILL")), Some(130)));
+}
+
+fn took(signal: &str) -> Reason {
+    Reason::Interrupted { signal: Some(signal.to_owned()) }
+}
+
+#[test]
+fn an_interrupted_command_says_what_that_took() {
+    // What is left of the tree after each step, and the signal that was needed.
+    for (left, signal) in
+        [(&[0][..], "INT"), (&[1, 0], "TERM"), (&[1, 1, 0], "KILL"), (&[2, 1, 0], "KILL")]
+    {
+        let mut bench = Bench::running(spec("x"));
+        assert_eq!(bench.at(0, interrupted()), [Effect::Interrupt]);
+        assert_eq!(bench.reported(130), []);
+        let mut effects = Vec::new();
+        for (step, &left) in left.iter().enumerate() {
+            if step > 0 {
+                let (_, further) = bench.deadline();
+                assert_eq!(further, [[Effect::Terminate, Effect::Kill][step - 1].clone()]);
+            }
+            effects = bench.at(1, Event::Tree { left });
+        }
+        assert_eq!(effects, [Effect::Finish], "{signal}");
+        assert_eq!(bench.end().1, Some(took(signal)));
+    }
+    // A shell that dies of the interrupt needed no more than that.
+    let mut dies = Bench::running(spec("x"));
+    assert_eq!(dies.at(0, interrupted()), [Effect::Interrupt]);
+    let gone = Event::ShellGone { fate: Fate::Exited(130) };
+    assert_eq!(dies.at(5, gone), [Effect::Terminate]);
+    assert_eq!(dies.at(1, Event::Tree { left: 0 }), [Effect::Finish]);
+    assert_eq!(dies.end().1, Some(took("INT")));
 }
 
 #[test]
@@ -258,7 +291,7 @@ fn a_shell_that_does_not_answer_goes_too() {
     let killed = Event::ShellGone { fate: Fate::Signalled(9) };
     assert_eq!(alone.at(1, killed.clone()), []);
     assert_eq!(alone.at(0, Event::Tree { left: 0 }), [Effect::Finish]);
-    assert_eq!(alone.end().2, Some(130));
+    assert_eq!((alone.end().1, alone.end().2), (Some(took("KILL")), Some(130)));
     assert!(alone.command.outcome().unwrap().notes.contains(&Note::SessionEnded));
 
     // A tree that will not go either.

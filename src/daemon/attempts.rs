@@ -8,8 +8,9 @@ use super::action::Action;
 use super::calls::INPUT_TIMEOUT_MS;
 use super::desk::Desk;
 use super::names;
-use super::sessions::{Owner, REPORT_KEEP, Session};
+use super::sessions::{Owner, REPORT_KEEP, Session, SessionState};
 use super::story::CommandRecord;
+use super::warming::BRISK_MS;
 use crate::adapter;
 use crate::command::tier;
 use crate::control::{ClosedWhy, Notice};
@@ -22,6 +23,7 @@ use crate::domain::plan::{Ready, TaskSpec, Unanswered};
 use crate::domain::result::Awaiting;
 use crate::domain::session::{CommandSpec, Limit, UnansweredInput};
 use crate::domain::time::Timestamp;
+use crate::scheduler::Upcoming;
 use crate::scheduler::attempt::{self, Role};
 use crate::scheduler::event::Event;
 use crate::session::wire::Ask;
@@ -62,7 +64,8 @@ impl Desk {
                         tracing::warn!(run = %id, task, ?survivors, "processes that cannot be ended");
                     }
                     let Some(run) = self.runs.get_mut(id) else { return };
-                    run.attempts.remove(&task);
+                    let began = run.attempts.remove(&task).map(|live| live.began);
+                    run.brisk = began.is_some_and(|began| now.ms_since(began) < BRISK_MS);
                     let attempt = run.attempt_id(task, number);
                     self.record_durably(Record::AttemptEnded { attempt, end: end.clone() }, now);
                     self.run_step(id, Event::AttemptEnded { task, attempt: number, end }, now);
@@ -89,31 +92,54 @@ impl Desk {
     fn open_for_attempt(&mut self, id: &RunId, task: usize, now: Timestamp) {
         let Some(run) = self.runs.get(id) else { return };
         let Some(live) = run.attempts.get(&task) else { return };
+        let owner = Owner::Attempt {
+            run: id.clone(),
+            task,
+            label: run.label(task),
+            service: run.plan.tasks[task].service.is_some(),
+        };
+        let Some(warm) = self.sessions.get_mut(&live.session) else {
+            let next = Upcoming { task, attempt: live.number, agent: live.agent };
+            return self.open_for(id, next, live.session.clone(), owner, now);
+        };
+        warm.owner = owner;
+        warm.used = now;
+        if warm.state == SessionState::Idle {
+            self.attempt_step(id, task, attempt::Event::Opened, now);
+        }
+    }
+
+    /// Opens the session of an attempt that has begun, or comes next.
+    pub(super) fn open_for(
+        &mut self,
+        id: &RunId,
+        next: Upcoming,
+        session: SessionId,
+        owner: Owner,
+        now: Timestamp,
+    ) {
+        let Some(run) = self.runs.get(id) else { return };
         let plan = Arc::clone(&run.plan);
-        let spec = &plan.tasks[task];
+        let spec = &plan.tasks[next.task];
         let facts = SessionFacts {
-            task: Some(run.label(task)),
-            attempt: Some(live.number),
+            task: Some(run.label(next.task)),
+            attempt: Some(next.attempt),
             inputs: Some(self.folders.inputs.to_string_lossy().into_owned()),
-            ..self.session_facts(&live.session)
+            ..self.session_facts(&session)
         };
         let env = environment::snapshot(&Layers {
             client: &run.env,
             default_env: &plan.default_env,
             default_env_pass: &plan.default_env_pass,
-            agent: Some(&plan.agents[live.agent]),
+            agent: Some(&plan.agents[next.agent]),
             task: Some(spec),
             command_line: &BTreeMap::new(),
             session: &facts,
         });
         let cwd = spec.cwd.as_ref().map_or_else(|| plan.root.clone(), |cwd| plan.root.join(cwd));
-        let owner = Owner::Attempt {
-            run: id.clone(),
-            task,
-            label: run.label(task),
-            service: spec.service.is_some(),
-        };
-        let session = self.session_spec(live.session.clone(), &cwd, env);
+        let mut session = self.session_spec(session, &cwd, env);
+        let layers = [&plan.policy, &plan.agents[next.agent].policy, &spec.policy];
+        session.policy = layers.into_iter().filter(|layer| !layer.is_empty()).cloned().collect();
         self.register(&session, owner, now);
         self.act(Action::Open { spec: Box::new(session), then: Vec::new() });
     }
@@ -171,7 +197,7 @@ impl Desk {
     fn owner_of(&self, session: &SessionId) -> Option<(RunId, usize)> {
         match &self.sessions.get(session)?.owner {
             Owner::Attempt { run, task, .. } => Some((run.clone(), *task)),
-            Owner::Call { .. } | Owner::Kept { .. } => None,
+            Owner::Upcoming { .. } | Owner::Call { .. } | Owner::Kept { .. } => None,
         }
     }
 

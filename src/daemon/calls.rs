@@ -266,7 +266,9 @@ impl Desk {
             command_line: &exec.env,
             session: &self.session_facts(&id),
         });
-        let spec = self.session_spec(id.clone(), &exec.cwd, env);
+        let mut spec = self.session_spec(id.clone(), &exec.cwd, env);
+        spec.policy =
+            Some(&exec.policy).filter(|policy| !policy.is_empty()).into_iter().cloned().collect();
         self.register(&spec, owner, now);
         (id, Some(Box::new(spec)))
     }
@@ -299,6 +301,7 @@ impl Desk {
             size: Size::default(),
             transcript: self.folders.sessions.join(id.as_str()),
             tmp: self.folders.tmp.join(id.as_str()),
+            policy: Vec::new(),
             id,
         }
     }

@@ -173,6 +173,8 @@ impl Desk {
                 self.tell_awaiting(id, &awaiting);
                 self.attempt_hears(id, attempt::Event::Awaiting { prompt, secret }, now);
             }
+            // No command is run in it.
+            Owner::Upcoming { .. } => {}
             // An `exec` returns as soon as its command waits; its session ends with it.
             Owner::Call { .. } => {
                 session.commands[index].left_waiting = true;
@@ -277,6 +279,7 @@ impl Desk {
                     self.attempt_hears(id, attempt::Event::Ended(ended), now);
                 }
             }
+            Owner::Upcoming { .. } => {}
             // Answered once the session is closed: what it left behind is gone by then.
             Owner::Call { .. } => self.close_session(id, ClosedWhy::Closed, now),
             Owner::Kept { askers, .. } => {
@@ -328,7 +331,7 @@ impl Desk {
                         end.push((session.id.clone(), command));
                     }
                 }
-                Owner::Call { .. } | Owner::Attempt { .. } => {}
+                Owner::Call { .. } | Owner::Attempt { .. } | Owner::Upcoming { .. } => {}
             }
         }
         for session in close {
@@ -346,7 +349,7 @@ impl Desk {
             let command = match &session.owner {
                 Owner::Call { asker } if *asker == Some(of) => &session.commands.first()?.id,
                 Owner::Kept { askers, .. } => &askers.iter().find(|(_, asker)| *asker == of)?.0,
-                Owner::Call { .. } | Owner::Attempt { .. } => return None,
+                Owner::Call { .. } | Owner::Attempt { .. } | Owner::Upcoming { .. } => return None,
             };
             Some((session.id.clone(), command.clone()))
         });

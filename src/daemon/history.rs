@@ -92,6 +92,7 @@ mod tests {
             default_env: Default::default(),
             default_env_pass: Vec::new(),
             session_defaults: Default::default(),
+            policy: Default::default(),
             tasks: Vec::new(),
         };
         let submitted = |run: &str| Event::RunSubmitted {

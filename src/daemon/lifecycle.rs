@@ -2,7 +2,7 @@
 
 use super::action::Action;
 use super::desk::Desk;
-use super::sessions::Session;
+use super::sessions::{Owner, Session};
 use crate::control::{ClosedWhy, Failure, FailureKind};
 use crate::domain::ids::SessionId;
 use crate::domain::session::SessionDefaults;
@@ -56,7 +56,10 @@ impl Desk {
     /// # Errors
     /// When as many are open as may be: which of them has been unused for longest.
     pub(super) fn room_for_session(&self, now: Timestamp) -> Result<(), Failure> {
-        let counted = self.sessions.values().filter(|session| !session.is_attempts());
+        let counted = self
+            .sessions
+            .values()
+            .filter(|session| matches!(session.owner, Owner::Call { .. } | Owner::Kept { .. }));
         if counted.count() < self.terms.sessions_max as usize {
             return Ok(());
         }

@@ -35,4 +35,5 @@ mod sessions;
 pub mod shelf;
 mod story;
 mod views;
+mod warming;
 pub mod workspace;

@@ -9,6 +9,7 @@ use super::desk::Desk;
 use super::inbox::ConnectionId;
 use super::names;
 use super::story::CommandStory;
+use super::warming::Warm;
 use crate::control::{Answer, ClosedWhy, Failure, FailureKind, Notice, Response, RunLine, Submit};
 use crate::domain::environment;
 use crate::domain::event::{ClientEnv, Event as Record};
@@ -16,9 +17,9 @@ use crate::domain::ids::{AttemptId, CommandId, RunId, SessionId};
 use crate::domain::outcome::{RunOutcome, TaskReason, TaskState};
 use crate::domain::plan::Plan;
 use crate::domain::time::Timestamp;
-use crate::scheduler::Schedule;
 use crate::scheduler::attempt::{self, Attempt};
 use crate::scheduler::event::{Effect, EndWhy, Event};
+use crate::scheduler::{Schedule, Upcoming};
 
 /// A run that goes on, or whose report is being written.
 #[derive(Debug)]
@@ -40,6 +41,10 @@ pub(super) struct Run {
     client: Option<ConnectionId>,
     followers: Vec<ConnectionId>,
     pub(super) attempts: BTreeMap<usize, Live>,
+    /// Sessions opened ahead.
+    pub(super) warm: Vec<Warm>,
+    /// The last attempt was so short that sessions are worth opening ahead.
+    pub(super) brisk: bool,
 }
 
 /// What is kept of a task besides its state.
@@ -60,6 +65,7 @@ pub(super) struct Live {
     /// Index of the agent that has it.
     pub(super) agent: usize,
     pub(super) session: SessionId,
+    pub(super) began: Timestamp,
     pub(super) machine: Attempt,
     /// Its commands by the machine's index.
     pub(super) commands: BTreeMap<usize, CommandId>,
@@ -153,6 +159,8 @@ impl Desk {
                 client: (!detach).then_some(connection),
                 followers: if detach { Vec::new() } else { vec![connection] },
                 attempts: BTreeMap::new(),
+                warm: Vec::new(),
+                brisk: false,
             },
         );
         if let Some(report) = self.opening_report(&run, now) {
@@ -254,6 +262,7 @@ impl Desk {
                 }
             }
         }
+        self.warm_ahead(id, now);
     }
 
     fn start_attempt(
@@ -264,7 +273,8 @@ impl Desk {
         agent: usize,
         now: Timestamp,
     ) {
-        let session = names::session();
+        let warm = self.take_warm(id, Upcoming { task, attempt: number, agent }, now);
+        let session = warm.unwrap_or_else(names::session);
         let Some(run) = self.runs.get_mut(id) else { return };
         run.tasks[task] = TaskRecord { session: Some(session.clone()), ..TaskRecord::default() };
         let machine = Attempt::new(&run.plan.tasks[task]);
@@ -274,7 +284,7 @@ impl Desk {
             session: session.clone(),
         };
         let commands = BTreeMap::new();
-        run.attempts.insert(task, Live { number, agent, session, machine, commands });
+        run.attempts.insert(task, Live { number, agent, session, began: now, machine, commands });
         self.record_durably(started, now);
         self.attempt_step(id, task, attempt::Event::Begin, now);
     }

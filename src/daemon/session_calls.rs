@@ -49,6 +49,7 @@ impl Desk {
         let mut spec = self.session_spec(id.clone(), &new.cwd, env);
         spec.shell = new.shell;
         spec.size = new.size;
+        spec.policy = Some(new.policy).filter(|policy| !policy.is_empty()).into_iter().collect();
         let owner = Owner::Kept { name: new.name.clone(), by_exec: false, askers: Vec::new() };
         self.register(&spec, owner, now);
         self.set_ttl(&id, new.defaults);

@@ -94,6 +94,11 @@ pub(super) enum Owner {
         /// True when the task is a service.
         service: bool,
     },
+    /// Opened ahead for an attempt that has not begun; its own once it does.
+    Upcoming {
+        /// `RUN/ID`, for people.
+        label: String,
+    },
     /// One `exec`'s: closed after its only command, and answered for then.
     Call {
         /// Who asked; `None` once the client is gone.
@@ -190,7 +195,7 @@ impl Session {
     pub(super) fn name(&self) -> Option<&str> {
         match &self.owner {
             Owner::Kept { name, .. } => name.as_deref(),
-            Owner::Attempt { .. } | Owner::Call { .. } => None,
+            Owner::Attempt { .. } | Owner::Upcoming { .. } | Owner::Call { .. } => None,
         }
     }
 
@@ -289,6 +294,7 @@ impl Session {
         let command = self.commands.last().map(|record| record.text.clone());
         let (purpose, task, service) = match &self.owner {
             Owner::Attempt { label, service, .. } => ("task", Some(label.clone()), *service),
+            Owner::Upcoming { label } => ("task", Some(label.clone()), false),
             Owner::Call { .. } | Owner::Kept { by_exec: true, .. } => ("exec", None, false),
             Owner::Kept { by_exec: false, .. } => ("session", None, false),
         };

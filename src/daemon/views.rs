@@ -8,7 +8,7 @@ use super::story::ReportDraft;
 use crate::control::{RunLine, SessionLine, TaskLine, Waiting};
 use crate::domain::board::BoardView;
 use crate::domain::ids::RunId;
-use crate::domain::outcome::{TaskCause, TaskReason, TaskState};
+use crate::domain::outcome::{Reason, TaskCause, TaskReason, TaskState};
 use crate::domain::result::SCHEMA_VERSION;
 use crate::domain::time::Timestamp;
 use crate::report::record::{Escalation, RunReport, TaskReport};
@@ -173,6 +173,10 @@ fn escalation(run: &Run, task: usize) -> Option<Escalation> {
                 view.attempts,
                 code.map(|code| format!(" with status {code}")).unwrap_or_default()
             ),
+        ),
+        TaskReason::Command(Reason::Policy { message, .. }) => (
+            "policy",
+            format!("attempt {} would run what is to be asked for: {message}", view.attempts),
         ),
         other => ("other", crate::report::words::words(other)),
     };

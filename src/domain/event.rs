@@ -141,6 +141,11 @@ pub enum AttemptEnd {
         /// How.
         reason: TaskReason,
     },
+    /// The policy asks for a person's word on one of its commands, and nobody was there.
+    PolicyAsks {
+        /// On what.
+        reason: TaskReason,
+    },
     /// It was ended on request.
     Cancelled,
 }

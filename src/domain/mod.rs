@@ -8,6 +8,7 @@ pub mod ids;
 pub mod key;
 pub mod manifest;
 pub mod outcome;
+pub mod permission;
 pub mod plan;
 pub mod raw_path;
 pub mod result;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ids::TaskId;
+use super::permission::Verdict;
 
 /// Where a command stands. An interruption is `Failed` with that reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -61,8 +62,12 @@ pub enum Reason {
     },
     /// Policy refused it.
     Policy {
-        /// The rule that did.
-        rule: String,
+        /// `deny`, or `ask` where nobody could answer.
+        verdict: Verdict,
+        /// The rule that did; `None` where it was none.
+        rule: Option<String>,
+        /// The policy's own words.
+        message: String,
     },
     /// The shell cannot parse the text to an end; nothing was run.
     Incomplete {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::ids::{AgentName, Tag, TaskId, WorkspaceId};
+use super::permission::Permissions;
 use super::raw_path;
 use super::session::SessionDefaults;
 
@@ -27,6 +28,9 @@ pub struct Plan {
     /// What `[defaults]` of `agents.toml` says of sessions.
     #[serde(default)]
     pub session_defaults: SessionDefaults,
+    /// `[policy]` of `agents.toml`.
+    #[serde(default, skip_serializing_if = "Permissions::is_empty")]
+    pub policy: Permissions,
     /// The tasks, in the manifest's order.
     pub tasks: Vec<TaskSpec>,
 }
@@ -46,6 +50,9 @@ pub struct Agent {
     pub env: BTreeMap<String, String>,
     /// Names taken from the client's environment.
     pub env_pass: Vec<String>,
+    /// What it may run.
+    #[serde(default, skip_serializing_if = "Permissions::is_empty")]
+    pub policy: Permissions,
 }
 
 /// How an agent's program is started and read.
@@ -93,6 +100,9 @@ pub struct TaskSpec {
     pub verify: Option<String>,
     /// Globs of files to list in the report, relative to the root.
     pub artifacts: Vec<String>,
+    /// What it may run.
+    #[serde(default, skip_serializing_if = "Permissions::is_empty")]
+    pub policy: Permissions,
 }
 
 impl TaskSpec {
@@ -116,6 +126,7 @@ impl TaskSpec {
             service: None,
             verify: None,
             artifacts: Vec::new(),
+            policy: Permissions::default(),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::ids::{CommandId, SessionId};
+use super::permission::Permissions;
 use super::plan::{InputRule, Ready, StopRule};
 use super::raw_path;
 
@@ -23,12 +24,16 @@ pub struct SessionSpec {
     pub shell: Shell,
     /// Window size.
     pub size: Size,
-    /// An existing folder of its own; `out.raw` and `out.idx` are made in it.
+    /// An existing folder of its own; `out.raw` and `out.idx` are made in it, with their first
+    /// bytes.
     #[serde(with = "raw_path")]
     pub transcript: PathBuf,
     /// An existing private folder, the session's `TMPDIR`, removed when it has closed.
     #[serde(with = "raw_path")]
     pub tmp: PathBuf,
+    /// What may be run in it: the strictest word of any layer counts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub policy: Vec<Permissions>,
 }
 
 /// A shell that a driver exists for.

@@ -1,4 +1,18 @@
-//! May this happen? Rules, paths and redaction, asked before a command runs.
+//! May this happen? Rules, asked before a command runs: allow, ask or deny.
 //!
-//! The room is empty: no key of either file is a rule yet, and those that will be are refused
-//! (`domain::manifest`).
+//! A script is read by a real parser of the shell's language, and every program that it would
+//! start is looked at: behind `&&` and newlines, in substitutions, in functions, behind `env`,
+//! `sudo`, `xargs` and `sh -c`. What cannot be known before it runs (`$(echo touch) x`) is asked
+//! for. That is a guard against accidents and habits, and no boundary: what a program does once it
+//! runs is out of its sight (docs/policy.md).
+
+mod invocation;
+mod script;
+#[cfg(test)]
+mod tests;
+mod verdict;
+mod words;
+mod wrapped;
+
+pub use script::is_quickly_read;
+pub use verdict::{Judgement, judge};

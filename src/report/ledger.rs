@@ -179,6 +179,7 @@ mod tests {
             default_env: BTreeMap::new(),
             default_env_pass: Vec::new(),
             session_defaults: Default::default(),
+            policy: Default::default(),
             tasks: ids.iter().map(|id| TaskSpec::new(id, &["true"])).collect(),
         })
     }

@@ -1,6 +1,7 @@
 //! Reasons, states and spans of time in words. Everything that speaks to a person uses these.
 
 use crate::domain::outcome::{Reason, RunOutcome, TaskCause, TaskReason, TaskState};
+use crate::domain::permission::Verdict;
 
 /// Longest part of a foreign text that is quoted, in characters.
 const QUOTED: usize = 120;
@@ -28,7 +29,10 @@ pub fn reason_words(reason: &Reason) -> String {
         Reason::Quota { resource, limit } => {
             format!("over its {resource} limit of {}", amount(resource, *limit))
         }
-        Reason::Policy { rule } => format!("refused by policy rule {}", quote(rule)),
+        Reason::Policy { verdict: Verdict::Ask, message, .. } => {
+            format!("the policy asks for a person's word: {}", one_line(message))
+        }
+        Reason::Policy { message, .. } => format!("refused by the policy: {}", one_line(message)),
         Reason::Incomplete { message } => {
             format!("the shell cannot read it to an end: {}", one_line(message))
         }
@@ -199,6 +203,7 @@ mod tests {
             reason: reason.map(str::to_owned),
         };
         let message = || "a\nb".to_owned();
+        let policy = |verdict| Reason::Policy { verdict, rule: None, message: message() };
         for (reason, expected) in [
             (Reason::Exit { code: 2 }, "exit code 2"),
             (signal(false), "ended by signal KILL"),
@@ -207,7 +212,8 @@ mod tests {
             (quota("memory", 256 << 20), "over its memory limit of 256 MiB"),
             (quota("processes", 64), "over its processes limit of 64"),
             (quota("output", 1000), "over its output limit of 1000 bytes"),
-            (Reason::Policy { rule: "rm -rf".to_owned() }, "refused by policy rule `rm -rf`"),
+            (policy(Verdict::Deny), "refused by the policy: a b"),
+            (policy(Verdict::Ask), "the policy asks for a person's word: a b"),
             (Reason::Incomplete { message: message() }, "the shell cannot read it to an end: a b"),
             (Reason::ShellEnded, "its shell ended and left no status"),
             (Reason::ShellReplaced, "its shell became another program and left no status"),

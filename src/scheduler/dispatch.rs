@@ -90,6 +90,20 @@ impl Dispatch {
         Some(Pick { rank, agent })
     }
 
+    /// The best ready tasks, at most `count` of them, of those whose agent is certain: choosing
+    /// between several is left to the moment.
+    pub(super) fn foresee(&self, count: usize) -> Vec<Pick> {
+        let certain = self.ready.iter().enumerate();
+        let certain = certain.filter_map(|(group, ready)| Some((self.pool.only(group)?, ready)));
+        let mut picks: Vec<Pick> = certain
+            .flat_map(|(agent, ready)| ready.iter().take(count).map(move |&rank| (rank, agent)))
+            .map(|(rank, agent)| Pick { rank, agent })
+            .collect();
+        picks.sort_unstable_by_key(|pick| pick.rank);
+        picks.truncate(count);
+        picks
+    }
+
     /// A running task needs its slot and its agent no longer.
     pub(super) fn release(&mut self, agent: usize) {
         self.slots += 1;

@@ -32,4 +32,4 @@ mod tests;
 pub use ending::exit_code;
 pub use run::Schedule;
 pub use task::EscalationCause;
-pub use view::{CLASS_ENVIRONMENT, CLASS_FLAKY, TaskView, Wait, WaitsOn};
+pub use view::{CLASS_ENVIRONMENT, CLASS_FLAKY, TaskView, Upcoming, Wait, WaitsOn};

@@ -92,6 +92,14 @@ impl Pool {
         !self.groups[group].capable.is_empty()
     }
 
+    /// The agent that takes the group's tasks, where only one can.
+    pub(super) fn only(&self, group: usize) -> Option<usize> {
+        match self.groups[group].capable[..] {
+            [agent] => Some(agent),
+            _ => None,
+        }
+    }
+
     /// Whether a capable agent has room.
     pub(super) fn has_room(&self, group: usize) -> bool {
         self.groups[group].free > 0

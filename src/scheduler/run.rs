@@ -226,7 +226,12 @@ impl Schedule {
                 let reason = TaskReason::Task(cause.unwrap_or(TaskCause::Cancelled));
                 self.settle(task, State::Cancelled { reason }, now);
             }
-            (AttemptEnd::NeedsInput { .. } | AttemptEnd::VerifyFailed { .. }, Some(cause)) => {
+            (
+                AttemptEnd::NeedsInput { .. }
+                | AttemptEnd::VerifyFailed { .. }
+                | AttemptEnd::PolicyAsks { .. },
+                Some(cause),
+            ) => {
                 let reason = TaskReason::Task(cause);
                 self.settle(task, State::Cancelled { reason }, now);
             }
@@ -235,6 +240,9 @@ impl Schedule {
             }
             (AttemptEnd::VerifyFailed { reason }, None) => {
                 self.escalate(task, EscalationCause::Verify, reason, now);
+            }
+            (AttemptEnd::PolicyAsks { reason }, None) => {
+                self.escalate(task, EscalationCause::Policy, reason, now);
             }
         }
     }

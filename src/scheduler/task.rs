@@ -138,6 +138,8 @@ pub enum EscalationCause {
     Input,
     /// Its `verify` script failed.
     Verify,
+    /// Its policy asks for a person's word.
+    Policy,
 }
 
 impl EscalationCause {
@@ -146,6 +148,7 @@ impl EscalationCause {
         match self {
             Self::Input => "input",
             Self::Verify => "verify",
+            Self::Policy => "policy",
         }
     }
 }

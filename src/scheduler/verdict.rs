@@ -3,6 +3,7 @@
 
 use crate::domain::event::AttemptEnd;
 use crate::domain::outcome::{CommandState, Reason, TaskCause, TaskReason};
+use crate::domain::permission::Verdict;
 
 use super::attempt::Role;
 
@@ -104,6 +105,9 @@ impl CommandEnded {
 /// What an attempt comes to whose command ended by itself and was not to, or not so.
 pub(super) fn of(ended: &CommandEnded, role: Role, ready: bool) -> AttemptEnd {
     let reason = ended.reason();
+    if let Reason::Policy { verdict: Verdict::Ask, .. } = reason {
+        return AttemptEnd::PolicyAsks { reason: TaskReason::Command(reason) };
+    }
     if role == Role::Verify {
         let reason = match reason {
             Reason::Exit { .. } | Reason::Signal { .. } | Reason::ShellEnded => {

@@ -6,13 +6,27 @@ use crate::domain::outcome::{TaskReason, TaskState};
 use crate::domain::time::Timestamp;
 
 use super::event::EndWhy;
-use super::run::Schedule;
+use super::run::{Phase, Schedule};
 use super::task::{EscalationCause, Standing, State};
 
 /// `class` of a task that the environment made fail.
 pub const CLASS_ENVIRONMENT: &str = "environment";
 /// `class` of a task that failed first and succeeded on a retry.
 pub const CLASS_FLAKY: &str = "flaky";
+
+/// How many attempts are foreseen at most.
+const UPCOMING_MAX: usize = 4;
+
+/// An attempt that has not started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Upcoming {
+    /// Its task.
+    pub task: usize,
+    /// The number that it will have.
+    pub attempt: u32,
+    /// The agent that will have it.
+    pub agent: usize,
+}
 
 /// One task as it stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -163,6 +177,22 @@ impl Schedule {
             _ => return None,
         };
         Some(Wait { task, on, since, deadline })
+    }
+
+    /// The attempts that will start next, as things stand: of the tasks that are ready and wait for
+    /// room, as many as run at a time. Nothing has been decided: another task may become ready and
+    /// come before them.
+    pub fn upcoming(&self) -> Vec<Upcoming> {
+        if self.phase != Phase::Going {
+            return Vec::new();
+        }
+        let jobs = usize::try_from(self.options.jobs).unwrap_or(UPCOMING_MAX);
+        let picks = self.dispatch.foresee(jobs.min(UPCOMING_MAX)).into_iter();
+        let upcoming = picks.map(|pick| {
+            let task = self.graph.at_rank(pick.rank);
+            Upcoming { task, attempt: self.tasks[task].attempts + 1, agent: pick.agent }
+        });
+        upcoming.collect()
     }
 
     /// The tasks whose conditions do not hold yet, each once.

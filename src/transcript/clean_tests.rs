@@ -3,6 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::transcript::decode::Hint;
+use crate::transcript::live::LiveDecoder;
 
 fn cleaned(text: &str) -> String {
     clean(text, Size { cols: 20, rows: 5 }).text
@@ -44,6 +46,12 @@ fn sequences_go() {
         ("\x1b[?2004h\x1b[?25l\x1b=\x1b>x\x1b[6n\x1b[c", "x"),
         ("a\x1b[31", "a"),
         ("\x1b(0lqk\x1b(B lqk", "┌─┐ lqk"),
+        ("\x1b)0\x0elqk\x0f lqk\r\n", "┌─┐ lqk\n"),
+        ("\x1bP1;2q#0!9~\n-~~\x1b\\after\n", "after\n"),
+        ("\x1b_Gf=100;AAAA\x1b\\\x1b]1337;File=:AA==\x07x\x1bkname\x1b\\y", "xy"),
+        // Closed by the 8-bit ST; controls as characters; bytes of a character that look like one.
+        ("\x1b]0;t\u{9c}a\u{9b}31mb\u{90}x\u{9c}c\u{98}s\x1b\\", "abc"),
+        ("Àà ě \u{85}x", "Àà ě \nx"),
     ]);
 }
 
@@ -69,6 +77,10 @@ fn redrawn_lines() {
         ("\r-\x1b[4b|", "-----|"),
         ("abc\x1b[1K\rd", "d"),
         ("你好\r1", "1 好"),
+        ("12345678\x1b[3g\x1b[4G\x1bH\ra\tb\tc", "a23b5678           c"),
+        ("\x1b[3g\tx\x1b[?5W\r\n\tx", &format!("{}x\n\tx", " ".repeat(19))),
+        ("👩\u{200d}💻 ok\r🎉\x1b[6Gk", "🎉💻 kk"),
+        ("e\u{301}a\x08\x08o", "oa"),
     ]);
 }
 
@@ -89,7 +101,30 @@ fn several_lines_are_redrawn() {
         ("a\nb\x1b[1A\x1b[1L", "\na\nb"),
         ("a\nb\x1bM\rX", "X\nb"),
         ("a\x1bEb\x1bDc", "a\nb\n c"),
+        ("a\nb\x1b[Sc", "a\nb\n c"),
+        ("a\nb\x1b[Tc", "\nac\nb"),
+        ("1\n2\n3\n4\x1b[2;3r\x1b[?6h\x1b[1;1Hx\x1b[9;1Hy\x1b[?6l\x1b[1;1Hz", "z\nx\ny\n4"),
+        ("\x1b[?6h\x1b[2;3r\x1b(0q\x1b[!p\x1b[1;1Hq", "q\n─"),
+        // Rows outside the region are not shifted.
+        ("1\n2\n3\n4\x1b[2;3r\x1b[1d\x1b[L\x1b[4d\x1b[M\x1b[3d\x1b[M", "1\n2\n\n4"),
+        ("ab\x1b[?1048h\ncd\x1b[?1048lX", "abX\ncd"),
     ]);
+}
+
+#[test]
+fn layers_that_are_pulled() {
+    // As docker draws them: up to the layer's row, the row anew, and down again.
+    let mut text = String::from("latest: Pulling from demo\r\n");
+    text.extend(["aa", "bb", "cc"].map(|layer| format!("{layer}: Waiting\r\n")));
+    for done in [1, 5, 9] {
+        for (layer, up) in [("bb", 2), ("aa", 3), ("cc", 1)] {
+            let bar = "#".repeat(done);
+            text.extend([format!("\x1b[{up}A\x1b[2K\r{layer}: [{bar:<9}]\r\x1b[{up}B")]);
+        }
+    }
+    text.push_str("\x1b[3A\x1b[2K\raa: Pull complete \r\x1b[3BStatus: new\r\n");
+    let expected = "latest: Pulling from demo\naa: Pull complete \nbb: [#########]\ncc: [#########]\nStatus: new\n";
+    assert_eq!(clean(&text, Size::default()).text, expected);
 }
 
 #[test]
@@ -157,8 +192,9 @@ fn output() -> impl Strategy<Value = String> {
         Just("\x08".to_owned()),
         Just("你好\u{301}\u{200d}".to_owned()),
         "\x1b\\[[0-9]{0,3}(;[0-9]{1,3})?[@A-Za-z`]",
-        "\x1b\\[\\?(7|25|47|1049)[hl]",
-        "\x1b[78DEMc=>(]",
+        "\x1b\\[\\?(6|7|25|47|1048|1049)[hl]",
+        "\x1b[78DEHMc=>(]|[\x0e\x0f]|\x1b[()][0B]|\x1b\\[!p|\x1b\\[\\?5W",
+        "\x1b[PX^_k][0-9;]{0,2}[q#!~a-z \n]{0,6}(\x07|\x1b\\\\|\x18|\u{9c})?",
         "\x1b\\][0-9;a-z]{0,8}(\x07|\x1b\\\\|\n)?",
         any::<char>().prop_map(String::from),
     ];
@@ -192,9 +228,99 @@ proptest! {
     }
 }
 
+#[test]
+fn strings_may_be_cut_at_every_byte() {
+    for string in [
+        "\x1b]0;title\x07",
+        "\x1b]8;;http://x/€\x1b\\link\x1b]8;;\x1b\\",
+        "\x1bPq#0;2;0;0;0~~-\r\n!9?\x1b\\",
+        "\x1bP+q544e\x1b\\\x1bXs\x1b\\\x1b^pm\u{9c}\x1b_apc\x1b\\",
+        "\u{9d}0;t\u{9c}\u{9b}1;31mred\u{9b}m\x1bktmux\x1b\\",
+        "\x1b]0;open\nnext",
+        "\x1bPtmux;\x1b\x1b]52;c;AA==\x07\x1b\\",
+    ] {
+        let bytes = format!("a{string}b\r\n").into_bytes();
+        let whole = of_bytes(&bytes, bytes.len(), None);
+        assert!(whole.starts_with('a') && whole.ends_with("b\n"), "{whole:?}");
+        for first in 0..bytes.len() {
+            for second in first..bytes.len() {
+                let pieces = [&bytes[..first], &bytes[first..second], &bytes[second..]];
+                assert_eq!(
+                    of_pieces(&pieces, None),
+                    whole,
+                    "{string:?} cut at {first} and {second}"
+                );
+            }
+        }
+    }
+}
+
+/// From bytes to text as it is done while they come.
+fn of_pieces(pieces: &[&[u8]], resize: Option<Size>) -> String {
+    let size = Size { cols: 12, rows: 4 };
+    let (mut decoder, mut cleaner) = (LiveDecoder::new(Hint::default()), Cleaner::new(size));
+    let mut text = String::new();
+    for (at, piece) in pieces.iter().enumerate() {
+        text.clear();
+        decoder.feed(piece, &mut text);
+        cleaner.feed(&text);
+        let page = &cleaner.drawing.page;
+        assert!(page.window.len() <= page.rows && page.row < page.rows);
+        assert!(page.window.iter().all(|row| row.len() <= 4096));
+        if let (0, Some(size)) = (at, resize) {
+            cleaner.resize(size);
+        }
+    }
+    text.clear();
+    decoder.finish(&mut text);
+    cleaner.feed(&text);
+    cleaner.finish().text
+}
+
+fn of_bytes(bytes: &[u8], piece: usize, resize: Option<Size>) -> String {
+    of_pieces(&bytes.chunks(piece.max(1)).collect::<Vec<_>>(), resize)
+}
+
+/// Bytes with all that a terminal, an encoding or this room looks at well represented.
+fn hostile() -> impl Strategy<Value = Vec<u8>> {
+    let byte = prop_oneof![
+        4 => any::<u8>(),
+        2 => Just(0x1b),
+        4 => prop::sample::select(b"[]P_;?0127859ABCDHJKLMPSTXb@hlmrsugW\\\n\r\t\x08\x07".to_vec()),
+        1 => prop::sample::select(b"\xe2\x80\xa8\xc2\x9b\x9c\xff\xfe\0".to_vec()),
+    ];
+    prop::collection::vec(byte, 0..400)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn any_bytes_in_any_pieces(
+        bytes in hostile(),
+        piece in 1usize..40,
+        (cols, rows) in (0u16..40, 0u16..10),
+    ) {
+        let text = of_bytes(&bytes, bytes.len(), None);
+        prop_assert_eq!(&of_bytes(&bytes, piece, None), &text);
+        // A window of another size in the middle of it all.
+        let resized = of_bytes(&bytes, piece, Some(Size { cols, rows }));
+        for text in [text, resized] {
+            let is_odd = |ch: char| {
+                matches!(ch, '\u{2028}' | '\u{2029}') || (ch.is_control() && !"\n\t".contains(ch))
+            };
+            prop_assert!(!text.contains(is_odd), "{text:?}");
+            // No few bytes ask for much text: at most a screenful or so for a sequence.
+            prop_assert!(text.len() <= 1000 + bytes.len() * 64, "{}", text.len());
+            prop_assert_eq!(clean(&text, Size::default()).text, text);
+        }
+    }
+}
+
 /// Output whose outcome this room and a full emulator have to agree on. Left out is where they
-/// differ on purpose: a cleared screen, a row that grows where wrapping is off, and erasing from
-/// behind the last column, which costs a terminal the row's last character.
+/// differ on purpose: a cleared screen, a row that grows where wrapping is off, erasing from behind
+/// the last column, which costs a terminal the row's last character, and character sets that are
+/// restored with the cursor.
 fn drawing() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => "[a-z]{1,14}",
@@ -208,9 +334,14 @@ fn drawing() -> impl Strategy<Value = String> {
         2 => "\x1b\\[C\x1b\\[[01]?[JK]",
         1 => "\x1b\\[2K",
         2 => "\x1b\\[C\x1b\\[[1-4]?[PX@]|[a-z]\x1b\\[[1-4]?b",
-        1 => "\r\n\x1b\\[[1-4]?[LM]\r",
+        1 => "\x1b\\[r\r\n\x1b\\[[1-4]?[LM]\r",
+        1 => "\x1b\\[([12];4|2;3)r\x1b\\[[23]d\x1b\\[[1-4]?[LM]\r",
         1 => "\x1b[78E]|\x1b\\[C\x1bD|\r\n\x1bM",
-        1 => "\x1b\\[([12];4)?r",
+        1 => "\x1b\\[([12];4)?r|\x1b\\[2;3r",
+        1 => "\x1b\\[C\x1b\\[[0-5]?[ST]",
+        1 => "\x1b\\[\\?6h(\x1b\\[[1-4](;[1-9])?H|\x1b\\[[1-4]d)[a-z]{0,3}\x1b\\[\\?6l",
+        1 => "\x1b\\(0[a-z]{0,4}\x1b\\(B|\x1b\\)0\x0e[a-z]{0,4}\x0f",
+        1 => "\x1bH|\x1b\\[[03]?g|\x1b\\[[1-2]?[IZ]",
     ];
     prop::collection::vec(piece, 0..24).prop_map(|pieces| {
         let text = pieces.concat();

@@ -7,7 +7,9 @@
 use std::borrow::Cow;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
-use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
+use encoding_rs::{Encoding, UTF_8};
+
+use super::utf16;
 
 /// What is looked at to find an encoding.
 const SAMPLE: usize = 64 * 1024;
@@ -78,7 +80,7 @@ pub struct Reading {
 enum Lines {
     /// Everything is UTF-8, or what is not is damaged UTF-8 or no text at all.
     Utf8,
-    /// Everything is UTF-16.
+    /// UTF-16, and perhaps lines before and after it that are UTF-8.
     Utf16(&'static Encoding),
     /// Lines that are not UTF-8 are in this encoding; `alone` when no others are beyond ASCII.
     Other { encoding: &'static Encoding, alone: bool },
@@ -88,32 +90,33 @@ impl Reading {
     /// Looks at all bytes that are to be read alike.
     pub fn of<'a>(pieces: impl IntoIterator<Item = &'a [u8]> + Clone, hint: &Hint) -> Self {
         let sure = |lines| Self { lines, guessed: false };
-        if pieces.clone().into_iter().all(|piece| utf16_of(piece).is_none() && valid(piece)) {
+        if pieces
+            .clone()
+            .into_iter()
+            .all(|piece| utf16::encoding_of(piece).is_none() && valid(piece))
+        {
             return sure(Lines::Utf8);
         }
-        if let Some(encoding) = pieces.clone().into_iter().find_map(utf16_of) {
+        if let Some(encoding) = pieces.clone().into_iter().find_map(utf16::encoding_of) {
             return sure(Lines::Utf16(encoding));
         }
-        let mut sample = Vec::new();
-        let mut alone = true;
-        for line in pieces.into_iter().flat_map(lines) {
-            if valid(line) || is_damaged_utf8(line) {
-                alone &= line.is_ascii();
-            } else if sample.len() < SAMPLE {
-                sample.extend_from_slice(&line[..line.len().min(SAMPLE)]);
-            }
-        }
+        let (sample, alone) = sample(pieces.clone(), false);
         if sample.is_empty() || is_binary(&sample) {
             return sure(Lines::Utf8);
         }
-        let beyond_ascii = sample.iter().filter(|byte| !byte.is_ascii()).count();
-        match hint.charset.filter(|charset| reads(charset, &sample)) {
-            Some(encoding) => sure(Lines::Other { encoding, alone }),
-            None => {
-                let encoding = detect(&sample, hint);
-                Self { lines: Lines::Other { encoding, alone }, guessed: beyond_ascii < SURE }
-            }
+        let known = hint.charset.filter(|charset| reads(charset, &sample));
+        let encoding = known.unwrap_or_else(|| detect(&sample, hint));
+        // Anything can be read as a code page of single bytes, so that says little against UTF-8.
+        let (sample, alone) = match encoding.is_single_byte() {
+            true => self::sample(pieces, true),
+            false => (sample, alone),
+        };
+        if sample.is_empty() {
+            return sure(Lines::Utf8);
         }
+        let beyond_ascii = sample.iter().filter(|byte| !byte.is_ascii()).count();
+        let guessed = known.is_none() && beyond_ascii < SURE;
+        Self { lines: Lines::Other { encoding, alone }, guessed }
     }
 
     /// The encoding's name: `utf-8`, `gbk`, `utf-8+gbk` for a mixture.
@@ -133,7 +136,16 @@ impl Reading {
     pub fn decode<'a>(&self, bytes: &'a [u8]) -> Cow<'a, str> {
         match self.lines {
             Lines::Utf8 => String::from_utf8_lossy(bytes),
-            Lines::Utf16(encoding) => Cow::Owned(decode_utf16(encoding, bytes)),
+            Lines::Utf16(encoding) => {
+                let range = utf16::range_of(encoding, bytes);
+                let [before, after] = [&bytes[..range.start], &bytes[range.end..]];
+                // The second half of a line end whose first is in another piece.
+                let before = before.strip_suffix(b"\0").unwrap_or(before);
+                let mut text = String::from_utf8_lossy(before).into_owned();
+                text.push_str(&utf16::decode(encoding, &bytes[range]));
+                text.push_str(&String::from_utf8_lossy(after));
+                Cow::Owned(text)
+            }
             Lines::Other { encoding, .. } => match std::str::from_utf8(bytes) {
                 Ok(text) => Cow::Borrowed(text),
                 Err(_) => Cow::Owned(decode_lines(encoding, bytes)),
@@ -162,17 +174,34 @@ fn detect(sample: &[u8], hint: &Hint) -> &'static Encoding {
     detector.guess(hint.territory.as_deref().map(str::as_bytes), Utf8Detection::Deny)
 }
 
+/// The beginning of all lines that are not UTF-8, and whether the others are ASCII.
+fn sample<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, lenient: bool) -> (Vec<u8>, bool) {
+    let mut sample = Vec::new();
+    let mut alone = true;
+    for line in pieces.into_iter().flat_map(lines) {
+        if valid(line) || is_damaged_utf8(line, lenient) {
+            alone &= line.is_ascii();
+        } else if sample.len() < SAMPLE {
+            sample.extend_from_slice(&line[..line.len().min(SAMPLE)]);
+        }
+    }
+    (sample, alone)
+}
+
 /// Lines with their ends.
 fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.split_inclusive(|&byte| byte == b'\n')
 }
 
 fn decode_lines(encoding: &'static Encoding, bytes: &[u8]) -> String {
+    let lenient = encoding.is_single_byte();
     let mut text = String::with_capacity(bytes.len() * 3 / 2);
     for line in lines(bytes) {
         match std::str::from_utf8(line) {
             Ok(line) => text.push_str(line),
-            Err(_) if is_damaged_utf8(line) => text.push_str(&String::from_utf8_lossy(line)),
+            Err(_) if is_damaged_utf8(line, lenient) => {
+                text.push_str(&String::from_utf8_lossy(line))
+            }
             Err(_) => {
                 let (line, _) = encoding.decode_without_bom_handling(line);
                 // Code pages put 8-bit controls where they have no letter. Those would be obeyed.
@@ -187,9 +216,10 @@ fn decode_lines(encoding: &'static Encoding, bytes: &[u8]) -> String {
 }
 
 /// UTF-8 with some bytes missing, or with code points that must not be written in it: most of what
-/// is beyond ASCII has its form. In no other encoding is that likely.
-fn is_damaged_utf8(line: &[u8]) -> bool {
-    let mut good = 0;
+/// is beyond ASCII has its form. In no other encoding is that likely. A `lenient` look is content
+/// with as many good characters as bad bytes.
+fn is_damaged_utf8(line: &[u8], lenient: bool) -> bool {
+    let (mut good, mut whole, mut broken) = (0, 0, 0);
     let mut bad = 0;
     let mut at = 0;
     while let Some(&lead) = line.get(at) {
@@ -209,12 +239,14 @@ fn is_damaged_utf8(line: &[u8]) -> bool {
             at += follow;
             // Two bytes often look like UTF-8 by chance, three seldom.
             good += if follow > 1 { 3 } else { 1 };
+            whole += 1;
         } else {
             at += run;
             bad += 2;
+            broken += 1;
         }
     }
-    good > bad
+    good > bad || (lenient && whole > 0 && whole >= broken)
 }
 
 /// Programs and archives, as `cat` prints them.
@@ -223,43 +255,6 @@ fn is_binary(sample: &[u8]) -> bool {
         byte < 0x20 && !matches!(byte, b'\n' | b'\r' | b'\t' | 0x1b | 0x08 | 0x07 | 0x0c)
     });
     odd.count() * 20 > sample.len()
-}
-
-/// UTF-16, by its mark or by the zero bytes of its ASCII part.
-fn utf16_of(bytes: &[u8]) -> Option<&'static Encoding> {
-    match bytes {
-        [0xff, 0xfe, ..] => return Some(UTF_16LE),
-        [0xfe, 0xff, ..] => return Some(UTF_16BE),
-        _ => {}
-    }
-    let sample = &bytes[..bytes.len().min(4096)];
-    memchr::memchr(0, sample)?;
-    let sample = without_added_crs(sample);
-    let zeros = |odd: usize| sample.iter().skip(odd).step_by(2).filter(|&&byte| byte == 0).count();
-    let (even, odd) = (zeros(0), zeros(1));
-    let enough = |zeros: usize| zeros >= 4 && zeros * 10 >= sample.len() * 3;
-    match () {
-        () if enough(odd) && even * 10 <= odd => Some(UTF_16LE),
-        () if enough(even) && odd * 10 <= even => Some(UTF_16BE),
-        () => None,
-    }
-}
-
-/// A terminal puts a CR before each byte 10, which tears UTF-16 apart.
-fn without_added_crs(bytes: &[u8]) -> Vec<u8> {
-    let mut rest = Vec::with_capacity(bytes.len());
-    let mut from = 0;
-    for lf in memchr::memchr_iter(b'\n', bytes) {
-        let end = if bytes[from..lf].ends_with(b"\r") { lf - 1 } else { lf };
-        rest.extend_from_slice(&bytes[from..end]);
-        from = lf;
-    }
-    rest.extend_from_slice(&bytes[from..]);
-    rest
-}
-
-fn decode_utf16(encoding: &'static Encoding, bytes: &[u8]) -> String {
-    encoding.decode_with_bom_removal(&without_added_crs(bytes)).0.into_owned()
 }
 
 #[cfg(test)]
@@ -299,6 +294,14 @@ mod tests {
         check(b"na\xefve\n", "en_US.UTF-8", "naïve\n", "windows-1252", true);
         let (sjis, ..) = encoding_rs::SHIFT_JIS.encode("ファイルが見つかりません\n");
         check(&sjis, "", "ファイルが見つかりません\n", "shift_jis", false);
+        let korean = "오류: 파일을 찾을 수 없습니다\n";
+        check(&encoding_rs::EUC_KR.encode(korean).0, "", korean, "euc-kr", false);
+        let taiwan = "錯誤：找不到檔案，請檢查路徑是否正確\n";
+        check(&encoding_rs::BIG5.encode(taiwan).0, "", taiwan, "big5", false);
+        let japan = "エラー：ファイルが見つかりません。確認してください\n";
+        check(&encoding_rs::EUC_JP.encode(japan).0, "", japan, "euc-jp", false);
+        let russian = "Ошибка: файл не найден\n";
+        check(&encoding_rs::KOI8_R.encode(russian).0, "ru_RU.KOI8-R", russian, "koi8-r", false);
         let (gb18030, ..) = encoding_rs::GB18030.encode("错误：找不到文件𠀀\n");
         check(&gb18030, "zh_CN.GB18030", "错误：找不到文件𠀀\n", "gb18030", false);
     }
@@ -306,6 +309,36 @@ mod tests {
     #[test]
     fn few_bytes_without_a_locale_are_a_guess() {
         assert!(Reading::of([&b"\xc4\xe3\xba\xc3\n"[..]], &Hint::default()).guessed);
+    }
+
+    #[test]
+    fn a_stray_byte_leaves_utf_8_alone() {
+        check(
+            "naïve café \u{fffd} ok\n".as_bytes(),
+            "",
+            "naïve café \u{fffd} ok\n",
+            "utf-8",
+            false,
+        );
+        check(
+            b"caf\xc3\xa9 ok \xff\nna\xc3\xafve\n",
+            "",
+            "café ok \u{fffd}\nnaïve\n",
+            "utf-8",
+            false,
+        );
+        check("✓ ok \n".as_bytes(), "", "✓ ok \n", "utf-8", false);
+        check(b"\xe2\x9c\x93 ok \x80\n", "zh_CN.GBK", "✓ ok \u{fffd}\n", "utf-8", false);
+        let lines = b"\xe2\x9c\x93 ok\ncaf\xe9 is a name that has been here\n";
+        check(lines, "", "✓ ok\ncafé is a name that has been here\n", "utf-8+windows-1252", true);
+    }
+
+    #[test]
+    fn short_text_is_judged_with_the_rest() {
+        let (long, ..) = encoding_rs::GBK.encode("错误：找不到文件或目录\n");
+        let short = b"\xc4\xe3\xba\xc3\n";
+        let reading = Reading::of([&long[..], &short[..]], &Hint::default());
+        assert_eq!((reading.decode(short).as_ref(), reading.guessed), ("你好\n", false));
     }
 
     #[test]
@@ -326,9 +359,20 @@ mod tests {
         let little: Vec<u8> = units.iter().flat_map(|unit| unit.to_le_bytes()).collect();
         let big: Vec<u8> = units.iter().flat_map(|unit| unit.to_be_bytes()).collect();
         check(&add_crs(little.clone()), "", text, "utf-16le", false);
-        check(&add_crs(big), "", text, "utf-16be", false);
-        let marked = [b"\xff\xfe".to_vec(), little].concat();
-        check(&add_crs(marked), "", text, "utf-16le", false);
+        check(&add_crs(big.clone()), "", text, "utf-16be", false);
+        let marked = [b"\xff\xfe".to_vec(), little.clone()].concat();
+        check(&add_crs(marked.clone()), "", text, "utf-16le", false);
+        // Between lines of a shell, at an odd place.
+        let within =
+            [b"starts\r\n".to_vec(), add_crs(marked), b"\r\0\r\n\0end\r\n".to_vec()].concat();
+        check(&within, "", &format!("starts\r\n{text}\r\nend\r\n"), "utf-16le", false);
+        let within =
+            [b"it\r\n".to_vec(), add_crs(big.clone()), b"\0\r\0\r\nend\r\n".to_vec()].concat();
+        check(&within, "", &format!("it\r\n{text}\r\nend\r\n"), "utf-16be", false);
+        // A tail begins behind a byte 10, which is half a line end.
+        let reading = Reading::of([little.as_slice()], &Hint::default());
+        let at = memchr::memchr(b'\n', &little).unwrap() + 1;
+        assert_eq!(reading.decode(&little[at..]), "Second line\nĊ");
         assert_eq!(Reading::of([&b"a\0b\0\n"[..]], &Hint::default()).label(), "utf-8");
     }
 

@@ -7,23 +7,30 @@
 //!                    clean  (as a person would last see it) ◀───────────────────┘
 //! ```
 //!
-//! `screen` draws a whole terminal instead, `prompt` finds a question, `live` decodes while the
-//! bytes still come.
+//! `screen` draws a whole terminal instead, `prompt` finds a question. While the bytes still come,
+//! `live` decodes them, `find` waits for a pattern in them, and `modes` follows what a sender of keys
+//! has to know.
 
 pub mod clean;
 pub mod decode;
+mod draw;
+pub mod find;
 pub mod flow;
 pub mod gaps;
 pub mod index;
+mod line;
 pub mod live;
 pub mod modes;
 mod page;
 pub mod plan;
 pub mod prompt;
 pub mod queries;
+mod resize;
 mod row;
 pub mod screen;
 pub mod seam;
+mod tabs;
 pub mod texts;
 mod tokens;
+mod utf16;
 pub mod watch;

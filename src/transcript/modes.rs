@@ -1,131 +1,173 @@
-//! Which modes the output has asked the terminal for, as far as they change what keys send.
+//! The modes of a terminal that whoever sends keys to it has to know.
 //!
-//! The holder sees every byte that a program prints, so that it knows what a terminal would.
-//! Output may be cut anywhere; between escapes it is only searched for the next one.
+//! Fed with the raw bytes as they come, cut anywhere. Between escape sequences it only looks for
+//! the next one, so it costs next to nothing beside the read that brought the bytes. Strings (OSC,
+//! DCS) need no state of their own: an ESC ends them in any case.
 
-use memchr::memchr;
+use serde::{Deserialize, Serialize};
 
-use crate::domain::key::KeyModes;
+const PARAMS: usize = 16;
 
-const ESC: u8 = 0x1b;
-/// CAN and SUB end a sequence without effect.
-const CANCELS: [u8; 2] = [0x18, 0x1a];
-/// Numbers of one sequence that are looked at; xterm keeps as many.
-const NUMBERS_MAX: usize = 30;
-
-/// Follows the output of one stream.
-#[derive(Clone, Debug, Default)]
-pub struct ModeTracker {
-    state: State,
+/// The modes as they stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Modes {
+    /// DECCKM: arrows, Home and End are sent as `ESC O A` instead of `ESC [ A`.
+    pub application_cursor: bool,
+    /// DECKPAM: the keypad sends sequences of its own.
+    pub application_keypad: bool,
+    /// Pasted text is wanted between `ESC [ 200 ~` and `ESC [ 201 ~`.
+    pub bracketed_paste: bool,
+    /// Which mouse events are wanted.
+    pub mouse: Mouse,
+    /// How they are to be written.
+    pub mouse_coding: MouseCoding,
+    /// The program wants to be told of focus gained and lost.
+    pub focus_events: bool,
+    /// The alternate screen is on.
+    pub alternate_screen: bool,
+    /// The cursor is hidden.
+    pub cursor_hidden: bool,
+    #[serde(skip)]
+    place: Place,
 }
 
-#[derive(Clone, Debug, Default)]
-enum State {
+/// Mouse events that a program wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mouse {
+    /// None.
+    #[default]
+    Off,
+    /// Buttons pressed.
+    Press,
+    /// Pressed and released.
+    Click,
+    /// And moves while a button is down.
+    Drag,
+    /// And all other moves.
+    Move,
+}
+
+/// How mouse events are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MouseCoding {
+    /// As single bytes, up to column 223.
+    #[default]
+    Bytes,
+    /// As UTF-8 characters (1005).
+    Utf8,
+    /// As numbers (1006).
+    Sgr,
+    /// As numbers, the older way (1015).
+    Urxvt,
+    /// As numbers that count pixels (1016).
+    Pixels,
+}
+
+/// Where in a sequence the bytes broke off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Place {
     #[default]
     Ground,
     Escape,
-    /// A sequence whose last byte means a character set or the like.
-    Designation,
-    Control(Control),
+    /// Behind an intermediate: the last byte is not looked at.
+    Charset,
+    Sequence {
+        params: [u16; PARAMS],
+        last: usize,
+        mark: u8,
+    },
 }
 
-/// `CSI`, as far as it has come.
-#[derive(Clone, Debug, Default)]
-struct Control {
-    /// `?` and its like.
-    private: Option<u8>,
-    intermediate: Option<u8>,
-    numbers: Vec<u16>,
-}
-
-impl ModeTracker {
-    /// Reads on; `modes` are the terminal's.
-    pub fn feed(&mut self, bytes: &[u8], modes: &mut KeyModes) {
-        let mut rest = bytes;
-        loop {
-            if matches!(self.state, State::Ground) {
-                let Some(at) = memchr(ESC, rest) else { return };
-                self.state = State::Escape;
-                rest = &rest[at + 1..];
+impl Modes {
+    /// Reads on.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        let mut at = 0;
+        while at < bytes.len() {
+            if self.place == Place::Ground {
+                let Some(found) = memchr::memchr(0x1b, &bytes[at..]) else { return };
+                at += found + 1;
+                self.place = Place::Escape;
+                continue;
             }
-            let Some((&byte, after)) = rest.split_first() else { return };
-            self.take(byte, modes);
-            rest = after;
+            self.step(bytes[at]);
+            at += 1;
         }
     }
 
-    fn take(&mut self, byte: u8, modes: &mut KeyModes) {
-        if byte == ESC {
-            self.state = State::Escape;
+    fn step(&mut self, byte: u8) {
+        if byte == 0x1b {
+            self.place = Place::Escape;
             return;
         }
-        if CANCELS.contains(&byte) {
-            self.state = State::Ground;
-            return;
+        match &mut self.place {
+            Place::Ground => {}
+            Place::Escape => self.place = self.escape(byte),
+            Place::Charset if matches!(byte, 0x20..=0x2f) => {}
+            Place::Charset => self.place = Place::Ground,
+            Place::Sequence { params, last, mark } => match byte {
+                b'0'..=b'9' => {
+                    if let Some(param) = params.get_mut(*last) {
+                        *param = param.saturating_mul(10).saturating_add(u16::from(byte - b'0'));
+                    }
+                }
+                b';' | b':' => *last += 1,
+                0x20..=0x2f | 0x3c..=0x3f => *mark = byte,
+                _ => {
+                    let Place::Sequence { params, last, mark } = std::mem::take(&mut self.place)
+                    else {
+                        return;
+                    };
+                    self.sequence(&params[..=last.min(PARAMS - 1)], mark, byte);
+                }
+            },
         }
-        if byte < 0x20 {
-            // Control characters do their work in the middle of a sequence.
-            return;
-        }
-        match (&mut self.state, byte) {
-            (State::Ground, _) => {}
-            (State::Escape, b'[') => {
-                self.state = State::Control(Control::default());
-                return;
-            }
-            (State::Escape | State::Designation, 0x20..=0x2f) => {
-                self.state = State::Designation;
-                return;
-            }
-            (State::Escape, b'=') => modes.application_keypad = true,
-            (State::Escape, b'>') => modes.application_keypad = false,
-            (State::Escape, b'c') => *modes = KeyModes::default(),
-            (State::Escape | State::Designation, _) => {}
-            (State::Control(control), 0x20..=0x3f) => {
-                control.take(byte);
-                return;
-            }
-            (State::Control(control), last) => control.apply(last, modes),
-        }
-        self.state = State::Ground;
     }
-}
 
-impl Control {
-    fn take(&mut self, byte: u8) {
+    fn escape(&mut self, byte: u8) -> Place {
         match byte {
-            b'0'..=b'9' => {
-                if self.numbers.is_empty() {
-                    self.numbers.push(0);
-                }
-                if let Some(number) = self.numbers.last_mut() {
-                    *number = number.saturating_mul(10).saturating_add(u16::from(byte - b'0'));
-                }
+            b'[' => return Place::Sequence { params: [0; PARAMS], last: 0, mark: 0 },
+            0x20..=0x2f => return Place::Charset,
+            b'=' => self.application_keypad = true,
+            b'>' => self.application_keypad = false,
+            b'c' => *self = Self::default(),
+            _ => {}
+        }
+        Place::Ground
+    }
+
+    fn sequence(&mut self, params: &[u16], mark: u8, last: u8) {
+        match (mark, last) {
+            (b'?', b'h' | b'l') => params.iter().for_each(|&mode| self.set(mode, last == b'h')),
+            // A soft reset.
+            (b'!', b'p') => {
+                self.application_cursor = false;
+                self.application_keypad = false;
+                self.cursor_hidden = false;
             }
-            b';' | b':' if self.numbers.len() < NUMBERS_MAX => self.numbers.push(0),
-            b'<'..=b'?' => self.private = Some(byte),
-            0x20..=0x2f => self.intermediate = Some(byte),
             _ => {}
         }
     }
 
-    fn apply(&self, last: u8, modes: &mut KeyModes) {
-        match (self.private, self.intermediate, last) {
-            (Some(b'?'), None, b'h' | b'l') => {
-                for number in &self.numbers {
-                    match number {
-                        1 => modes.application_cursor = last == b'h',
-                        66 => modes.application_keypad = last == b'h',
-                        2004 => modes.bracketed_paste = last == b'h',
-                        _ => {}
-                    }
-                }
-            }
-            // A soft reset.
-            (None, Some(b'!'), b'p') => {
-                modes.application_cursor = false;
-                modes.application_keypad = false;
-            }
+    fn set(&mut self, mode: u16, on: bool) {
+        let mouse = |kind| if on { kind } else { Mouse::Off };
+        let coding = |kind| if on { kind } else { MouseCoding::Bytes };
+        match mode {
+            1 => self.application_cursor = on,
+            9 => self.mouse = mouse(Mouse::Press),
+            25 => self.cursor_hidden = !on,
+            47 | 1047 | 1049 => self.alternate_screen = on,
+            66 => self.application_keypad = on,
+            1000 => self.mouse = mouse(Mouse::Click),
+            1002 => self.mouse = mouse(Mouse::Drag),
+            1003 => self.mouse = mouse(Mouse::Move),
+            1004 => self.focus_events = on,
+            1005 => self.mouse_coding = coding(MouseCoding::Utf8),
+            1006 => self.mouse_coding = coding(MouseCoding::Sgr),
+            1015 => self.mouse_coding = coding(MouseCoding::Urxvt),
+            1016 => self.mouse_coding = coding(MouseCoding::Pixels),
+            2004 => self.bracketed_paste = on,
             _ => {}
         }
     }
@@ -136,67 +178,80 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::domain::session::Size;
+    use crate::transcript::clean::Cleaner;
 
-    fn modes(cursor: bool, keypad: bool, paste: bool) -> KeyModes {
-        KeyModes { application_cursor: cursor, application_keypad: keypad, bracketed_paste: paste }
-    }
-
-    fn after(output: &[u8]) -> KeyModes {
-        let mut modes = KeyModes::default();
-        ModeTracker::default().feed(output, &mut modes);
+    fn after(bytes: &[u8]) -> Modes {
+        let mut modes = Modes::default();
+        modes.feed(bytes);
         modes
     }
 
     #[test]
-    fn modes_follow_the_output() {
-        for (output, expected) in [
-            ("", modes(false, false, false)),
-            ("text \x1b[31mred\x1b[0m", modes(false, false, false)),
-            ("\x1b[?1h\x1b=", modes(true, true, false)),
-            ("\x1b[?1h\x1b=\x1b[?1l\x1b>", modes(false, false, false)),
-            ("\x1b[?2004h$ ", modes(false, false, true)),
-            ("\x1b[?25l;\x1b[?1;25;2004h", modes(true, false, true)),
-            ("\x1b[?66h", modes(false, true, false)),
-            // Not the private mode 1, and no mode at all.
-            ("\x1b[1h\x1b[>1h\x1b[?1$p\x1b[?11h\x1b[?12004h", modes(false, false, false)),
-            // A character set whose name is `=`.
-            ("\x1b(=\x1b)>", modes(false, false, false)),
-            ("\x1b[?1h\x1b=\x1b[!p", modes(false, false, false)),
-            ("\x1b[?2004h\x1b[!p", modes(false, false, true)),
-            ("\x1b[?1;2004h\x1b=\x1bc", modes(false, false, false)),
-            // Cancelled, broken off, and with a control character within.
-            ("\x1b[?1\x18h", modes(false, false, false)),
-            ("\x1b[?1\x1b[?2004h", modes(false, false, true)),
-            ("\x1b[?\r1\nh", modes(true, false, false)),
-            ("\x1b]0;title\x07\x1b[?1h", modes(true, false, false)),
+    fn modes_come_and_go() {
+        let off = Modes::default();
+        for (bytes, expected) in [
+            (&b"plain text"[..], off),
+            (b"\x1b[?1h\x1b=", Modes { application_cursor: true, application_keypad: true, ..off }),
+            (b"\x1b[?1h\x1b=\x1b[?1l\x1b>", off),
+            (
+                b"\x1b[?1;2004;25l\x1b[?2004h",
+                Modes { bracketed_paste: true, cursor_hidden: true, ..off },
+            ),
+            (
+                b"\x1b[?1002;1006h",
+                Modes { mouse: Mouse::Drag, mouse_coding: MouseCoding::Sgr, ..off },
+            ),
+            (b"\x1b[?1003h\x1b[?1003l", off),
+            (
+                b"\x1b[?1049h\x1b[?1004h",
+                Modes { alternate_screen: true, focus_events: true, ..off },
+            ),
+            (b"\x1b[?1049h\x1b[?1h\x1bc", off),
+            (b"\x1b[?1h\x1b[!p", off),
+            // Not the private mode; no sequence at all; one that a string ends with.
+            (b"\x1b[1h\x1b(\x1b[1h?1h\x1b[>1h", off),
+            (b"\x1b]0;title \x1b[?1h\x07", Modes { application_cursor: true, ..off }),
         ] {
-            assert_eq!(after(output.as_bytes()), expected, "{output:?}");
+            assert_eq!(after(bytes), expected, "{:?}", String::from_utf8_lossy(bytes));
+        }
+        let written = serde_json::to_value(after(b"\x1b[?1000;1006h")).unwrap();
+        assert_eq!((&written["mouse"], &written["mouse_coding"]), (&"click".into(), &"sgr".into()));
+        assert_eq!(written.get("place"), None);
+    }
+
+    #[test]
+    fn cut_at_every_byte() {
+        let bytes = b"x\x1b]0;t\x1b\\\x1b[?1;1002h\x1b(0\x1b=\x1b[?2004h\x1b[!q\x1b[?1006h";
+        let whole = after(bytes);
+        for at in 0..=bytes.len() {
+            let mut modes = after(&bytes[..at]);
+            modes.feed(&bytes[at..]);
+            assert_eq!(modes, whole, "cut at {at}");
         }
     }
 
     proptest! {
         #[test]
-        fn it_does_not_matter_where_output_is_cut(
-            parts in prop::collection::vec(prop::sample::select(vec![
-                "\x1b", "[", "?", "1", "2004", ";", "h", "l", "=", ">", "c", "(", "!p", "\x18", "x", "\u{9b}",
-            ]), 0..60),
-            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
+        fn any_bytes_cut_anywhere(
+            bytes in prop::collection::vec(
+                prop_oneof![any::<u8>(), Just(0x1b), prop::sample::select(b"[?1;0h6l!p=>c(".to_vec())],
+                0..200,
+            ),
+            piece in 1usize..20,
         ) {
-            let output = parts.concat().into_bytes();
-            let mut ends: Vec<usize> = cuts.iter().map(|cut| cut.index(output.len() + 1)).collect();
-            ends.push(output.len());
-            ends.sort_unstable();
-            let (mut tracker, mut modes, mut from) = (ModeTracker::default(), KeyModes::default(), 0);
-            for end in ends {
-                tracker.feed(&output[from..end], &mut modes);
-                from = end;
-            }
-            prop_assert_eq!(modes, after(&output));
+            let mut modes = Modes::default();
+            bytes.chunks(piece).for_each(|piece| modes.feed(piece));
+            prop_assert_eq!(modes, after(&bytes));
         }
 
         #[test]
-        fn any_bytes_are_output(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-            let _modes = after(&bytes);
+        fn the_cleaner_agrees_on_the_screen(
+            text in "([a-z\r\n]{0,4}|\x1b\\[\\?(1|47|1047|1049|25)(;1049)?[hl]|\x1b[c7(]|\x1b\\]0;[a-z]{0,4}\x07){0,20}"
+        ) {
+            let mut cleaner = Cleaner::new(Size::default());
+            cleaner.feed(&text);
+            prop_assert_eq!(after(text.as_bytes()).alternate_screen, cleaner.is_on_alternate_screen());
         }
     }
 }

@@ -10,11 +10,15 @@
 //! takes as many lines back into the window as it reaches; a line end below the window puts them
 //! back. So redrawing costs what it touches, and nothing that has left the screen can change.
 
-use super::row::{Row, next_tab, previous_tab, width};
+use super::row::{Row, width};
+use super::tabs::Tabs;
 use crate::domain::session::Size;
 
 /// Longest row where the program has turned wrapping off.
 const UNWRAPPED_COLS: usize = 4096;
+/// Largest window that is drawn, so that a few bytes cannot ask for very much text.
+const COLS_MAX: usize = 4096;
+const ROWS_MAX: usize = 1024;
 
 /// The page. Columns and rows count from 0.
 #[derive(Clone, Debug)]
@@ -23,6 +27,8 @@ pub(crate) struct Page {
     pub(super) window: Vec<Row>,
     /// Text up to here is above the screen for good: the screen was cleared since.
     pub(super) floor: usize,
+    /// True when the text begins within a line whose beginning was let go of.
+    pub(super) severed: bool,
     pub(super) row: usize,
     pub(super) col: usize,
     /// The column before the latest CR, until something else moves the cursor.
@@ -31,10 +37,27 @@ pub(crate) struct Page {
     pub(super) rows: usize,
     /// First and last row that scroll, when not all of them do.
     pub(super) region: Option<(usize, usize)>,
-    pub(super) saved: Option<(usize, usize)>,
+    pub(super) saved: Option<Saved>,
+    /// Rows are counted from the top of the region.
+    pub(super) origin: bool,
+    /// Where the tab stops are, when not at every eighth column.
+    pub(super) tabs: Option<Tabs>,
     pub(super) no_wrap: bool,
     pub(super) inserting: bool,
-    pub(super) line_drawing: bool,
+    /// Which of the two character sets, G0 and G1, is that for drawing lines.
+    pub(super) drawn: [bool; 2],
+    /// True while G1 is in use.
+    pub(super) shifted: bool,
+}
+
+/// What a program has saved to come back to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Saved {
+    pub(super) row: usize,
+    pub(super) col: usize,
+    pub(super) origin: bool,
+    pub(super) drawn: [bool; 2],
+    pub(super) shifted: bool,
 }
 
 impl Page {
@@ -44,22 +67,44 @@ impl Page {
             text: String::new(),
             window: Vec::new(),
             floor: 0,
+            severed: false,
             row: 0,
             col: 0,
             returned: None,
-            cols: usize::from(size.cols).max(2),
-            rows: usize::from(size.rows).max(1),
+            cols: usize::from(size.cols).clamp(2, COLS_MAX),
+            rows: usize::from(size.rows).clamp(1, ROWS_MAX),
             region: None,
             saved: None,
+            origin: false,
+            tabs: None,
             no_wrap: false,
             inserting: false,
-            line_drawing: false,
+            drawn: [false; 2],
+            shifted: false,
         }
     }
 
     /// True when the cursor is at the end of the text and text need only be appended.
     pub(crate) fn is_at_end(&self) -> bool {
-        self.window.is_empty() && self.returned.is_none() && !self.line_drawing
+        self.window.is_empty()
+            && self.returned.is_none()
+            && !self.is_drawing()
+            && self.tabs.is_none()
+    }
+
+    /// True while letters stand for lines.
+    fn is_drawing(&self) -> bool {
+        self.drawn[usize::from(self.shifted)]
+    }
+
+    /// Chooses what G0 or G1 stands for.
+    pub(super) fn set_charset(&mut self, second: bool, drawn: bool) {
+        self.drawn[usize::from(second)] = drawn;
+    }
+
+    /// SO and SI: G1 or G0 from here on.
+    pub(super) fn shift_charset(&mut self, second: bool) {
+        self.shifted = second;
     }
 
     /// Appends text in which each CR belongs to a line end. Only while `is_at_end`.
@@ -92,11 +137,12 @@ impl Page {
         }
         self.lift();
         self.returned = None;
-        if run.is_ascii() && !self.inserting && !self.line_drawing {
+        let drawing = self.is_drawing();
+        if run.is_ascii() && !self.inserting && !drawing {
             return self.print_ascii(run.as_bytes());
         }
         for ch in run.chars() {
-            self.print_char(if self.line_drawing { line_drawing(ch) } else { ch });
+            self.print_char(if drawing { line_drawing(ch) } else { ch });
         }
     }
 
@@ -171,29 +217,6 @@ impl Page {
         self.col = 0;
     }
 
-    /// HT. At the end of a row it is kept as it is.
-    pub(crate) fn tab(&mut self) {
-        if self.is_at_end() {
-            return self.text.push('\t');
-        }
-        self.lift();
-        self.returned = None;
-        let stop = next_tab(self.col).min(self.cols - 1);
-        let row = &mut self.window[self.row];
-        if self.col == row.len() && self.col < stop {
-            row.put(self.col, '\t', stop - self.col);
-        }
-        self.col = self.col.max(stop);
-    }
-
-    /// Back by `count` tab stops.
-    pub(crate) fn tab_back(&mut self, count: usize) {
-        self.lift();
-        for _ in 0..count.min(self.cols) {
-            self.col = previous_tab(self.col);
-        }
-    }
-
     /// To a column.
     pub(crate) fn move_col(&mut self, col: usize) {
         self.lift();
@@ -253,8 +276,16 @@ impl Page {
     /// To a row of the screen and a column.
     pub(crate) fn move_to(&mut self, row: usize, col: usize) {
         self.fill();
-        self.move_row(row);
+        self.move_row(self.row_of(row));
         self.move_col(col);
+    }
+
+    /// The row that programs mean by this number.
+    pub(super) fn row_of(&self, row: usize) -> usize {
+        match self.region {
+            Some((top, bottom)) if self.origin => row.saturating_add(top).min(bottom),
+            _ => row,
+        }
     }
 
     pub(super) fn move_row(&mut self, row: usize) {
@@ -272,12 +303,20 @@ impl Page {
             return self.move_row(self.row + 1);
         }
         self.move_row(bottom);
-        let gone = self.window.remove(top);
-        self.window.insert(bottom, Row::default());
         if top == 0 {
-            let below = std::mem::take(&mut self.window[0]);
-            self.commit(&gone, Some(&below));
-            self.window[0] = below;
+            self.commit_row(0);
+        }
+        self.window[top..=bottom].rotate_left(1);
+        self.window[bottom] = Row::default();
+    }
+
+    /// A row of the window leaves the screen at its top, those above it being gone already.
+    pub(super) fn commit_row(&mut self, row: usize) {
+        let gone = std::mem::take(&mut self.window[row]);
+        let below = self.window.get_mut(row + 1).map(std::mem::take);
+        self.commit(&gone, below.as_ref());
+        if let Some(below) = below {
+            self.window[row + 1] = below;
         }
     }
 
@@ -294,10 +333,19 @@ impl Page {
     /// was cut short or whose other part is gone does not, whatever it did once.
     fn commit(&mut self, row: &Row, below: Option<&Row>) {
         self.write(row);
-        let is_full = row.len() + 1 >= self.cols;
-        if !(row.wrapped && is_full && below.is_some_and(|below| below.len() > 0)) {
+        if !self.is_one_line(row, below) {
             self.text.push('\n');
         }
+    }
+
+    fn is_one_line(&self, row: &Row, below: Option<&Row>) -> bool {
+        let is_full = row.len() + 1 >= self.cols;
+        row.wrapped && is_full && below.is_some_and(|below| below.len() > 0)
+    }
+
+    /// True when the line in this row of the window goes on in the next.
+    pub(super) fn goes_on(&self, row: usize) -> bool {
+        self.is_one_line(&self.window[row], self.window.get(row + 1))
     }
 
     fn write(&mut self, row: &Row) {
@@ -340,8 +388,11 @@ impl Page {
             return false;
         }
         // Text that does not end a line is the beginning of the window's first row.
-        let joined = self.text.pop_if_line_end();
-        self.take_line(!joined);
+        let ends_line = self.text.ends_with('\n');
+        if ends_line {
+            self.text.pop();
+        }
+        self.take_line(!ends_line);
         true
     }
 
@@ -368,20 +419,6 @@ impl Page {
         }
         self.row += rows.len();
         self.window.splice(0..0, rows.into_iter().map(|(_, row)| row));
-    }
-}
-
-trait PopLineEnd {
-    fn pop_if_line_end(&mut self) -> bool;
-}
-
-impl PopLineEnd for String {
-    fn pop_if_line_end(&mut self) -> bool {
-        let ends = self.ends_with('\n');
-        if ends {
-            self.pop();
-        }
-        ends
     }
 }
 

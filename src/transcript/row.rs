@@ -9,12 +9,14 @@ const TAIL: u32 = 0x11_0000;
 const BLANK: u32 = ' ' as u32;
 const TAB: u32 = '\t' as u32;
 const TAB_STOP: usize = 8;
+/// Most marks on one character.
+const MARKS_MAX: usize = 8;
 
 /// A row.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
     cells: Vec<u32>,
-    /// Marks without a width of their own, each with the column of the cell it stands on.
+    /// Marks without a width of their own, each with the column of the cell it stands on, by column.
     marks: Vec<(usize, char)>,
     /// True when the text goes on in the next row without a line end.
     pub(crate) wrapped: bool,
@@ -86,8 +88,9 @@ impl Row {
             return self.put(col, mark, 1);
         };
         // No script stacks this many; a stream of marks must not grow without end.
-        if self.marks.iter().filter(|(at, _)| *at == head).count() < 8 {
-            self.marks.push((head, mark));
+        let end = self.marks.partition_point(|(at, _)| *at <= head);
+        if end - self.marks.partition_point(|(at, _)| *at < head) < MARKS_MAX {
+            self.marks.insert(end, (head, mark));
         }
     }
 
@@ -145,13 +148,22 @@ impl Row {
 
     /// Appends the text of the row.
     pub(crate) fn write_to(&self, text: &mut String) {
+        self.write_up_to(self.len(), text);
+    }
+
+    /// Appends the text before a column.
+    pub(crate) fn write_up_to(&self, col: usize, text: &mut String) {
+        let cells = &self.cells[..col.min(self.len())];
         if self.marks.is_empty() {
-            text.extend(self.cells.iter().filter_map(|&cell| char::from_u32(cell)));
+            text.extend(cells.iter().filter_map(|&cell| char::from_u32(cell)));
             return;
         }
-        for (col, &cell) in self.cells.iter().enumerate() {
+        let mut marks = self.marks.iter().peekable();
+        for (col, &cell) in cells.iter().enumerate() {
             text.extend(char::from_u32(cell));
-            text.extend(self.marks.iter().filter(|(at, _)| *at == col).map(|(_, mark)| *mark));
+            while let Some((_, mark)) = marks.next_if(|(at, _)| *at <= col) {
+                text.push(*mark);
+            }
         }
     }
 

@@ -4,11 +4,19 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::decode::{Hint, decode};
+use super::seam::{first_switch, tail_start};
 use super::tokens::{Csi, Sink, Tokens};
 use crate::domain::session::Size;
 
+/// So much of a transcript's end is enough to draw the screen from, in bytes. Programs draw anew
+/// what has changed, and all of it now and then.
+pub const SCREEN_WINDOW: usize = 1024 * 1024;
 /// Longest title that is kept, in bytes.
 const TITLE_KEPT: usize = 512;
+/// Largest screen that is drawn.
+const COLS_MAX: u16 = 4096;
+const ROWS_MAX: u16 = 1024;
 
 /// A picture of a screen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,9 +55,9 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// An empty screen. A size of 0 counts as 1.
+    /// An empty screen. A size of 0 counts as 1, one beyond 4096 columns or 1024 rows as these.
     pub fn new(size: Size) -> Self {
-        let size = Size { cols: size.cols.max(1), rows: size.rows.max(1) };
+        let size = bounded(size);
         // Its only error is a size of 0.
         let drawn = avt::Terminal::new(size.cols.into(), size.rows.into())
             .unwrap_or_else(|error| unreachable!("{error}"));
@@ -64,7 +72,7 @@ impl Terminal {
 
     /// The window has another size from here on.
     pub fn resize(&mut self, size: Size) {
-        self.size = Size { cols: size.cols.max(1), rows: size.rows.max(1) };
+        self.size = bounded(size);
         self.drawn.resize(self.size.cols.into(), self.size.rows.into());
     }
 
@@ -99,6 +107,25 @@ pub fn render(text: &str, size: Size) -> Screen {
     let mut terminal = Terminal::new(size);
     terminal.feed(text);
     terminal.screen()
+}
+
+/// The screen that the end of a transcript leaves behind. Where bytes came before it that are left
+/// out (`cut`), the tail begins at a line or after a sequence, on the screen that the first switch
+/// in it speaks for. `SCREEN_WINDOW` says how much is worth reading.
+pub fn of_tail(mut tail: &[u8], cut: bool, hint: &Hint, size: Size) -> Screen {
+    let mut terminal = Terminal::new(size);
+    if cut {
+        tail = &tail[tail_start(tail, 1)..];
+        if first_switch(tail) == Some(false) {
+            terminal.feed("\x1b[?1049h");
+        }
+    }
+    terminal.feed(&decode(tail, hint));
+    terminal.screen()
+}
+
+fn bounded(size: Size) -> Size {
+    Size { cols: size.cols.clamp(1, COLS_MAX), rows: size.rows.clamp(1, ROWS_MAX) }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -161,6 +188,32 @@ mod tests {
         assert_eq!((screen.lines[0].as_str(), screen.full_screen), ("$ vi", false));
         terminal.resize(Size { cols: 0, rows: 1 });
         assert_eq!(terminal.screen().lines.len(), 1);
+    }
+
+    #[test]
+    fn from_the_end_of_a_long_transcript() {
+        let size = Size { cols: 20, rows: 4 };
+        let mut bytes = b"$ top\r\n\x1b]2;top\x07\x1b[?1049h".to_vec();
+        let starts = bytes.len();
+        for n in 0..200 {
+            bytes.extend(format!("\x1b[H\x1b[7mload {n:03}\x1b[m\x1b[K\r\nrow\x1b[K").bytes());
+        }
+        let whole = of_tail(&bytes, false, &Hint::default(), size);
+        for at in starts..starts + 200 {
+            let screen = of_tail(&bytes[at..], true, &Hint::default(), size);
+            assert_eq!((&screen.lines, screen.cursor), (&whole.lines, whole.cursor), "from {at}");
+        }
+        // Which screen it is on shows once it is left.
+        bytes.extend(b"\x1b[?1049l$ ");
+        let screen = of_tail(&bytes[starts + 9..], true, &Hint::default(), size);
+        assert_eq!((screen.lines[0].as_str(), screen.full_screen), ("$", false));
+        assert_eq!(of_tail(b"", true, &Hint::default(), size).lines.len(), 4);
+    }
+
+    #[test]
+    fn a_screen_is_bounded() {
+        let screen = render("x\x1b[99999C\x1b[99999By", Size { cols: u16::MAX, rows: u16::MAX });
+        assert_eq!((screen.cols, screen.rows, screen.lines.len()), (4096, 1024, 1024));
     }
 
     proptest! {

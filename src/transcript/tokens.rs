@@ -4,9 +4,14 @@
 //! sequence ends it instead of being carried out within; so a title or a hyperlink that was never
 //! closed ends with its line and swallows nothing after it. And the 8-bit controls U+0080 to U+009F
 //! are read as their two-character forms.
+//!
+//! Pictures are the exception to the first: sixels are sent in many lines, and go on for as long as
+//! all that comes is in their alphabet.
 
 /// Longest part of an operating-system command that is kept.
 const OSC_KEPT: usize = 4096;
+/// Longest string in bytes, pictures apart. What comes after it is text: it was never closed.
+const STRING_MAX: usize = 4 * 1024 * 1024;
 const PARAMS: usize = 16;
 
 /// Who takes the tokens.
@@ -63,14 +68,23 @@ enum State {
         intermediate: u8,
     },
     Csi,
-    /// Inside OSC (kept) or DCS, SOS, PM, APC (dropped).
-    Text {
-        kept: bool,
-    },
-    /// An ESC inside one of those: its end, if `\` follows.
-    TextEscape {
-        kept: bool,
-    },
+    /// Inside a string.
+    Text(Kind),
+    /// An ESC inside one: its end, if `\` follows.
+    TextEscape(Kind),
+}
+
+/// The strings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// OSC: kept.
+    Command,
+    /// SOS, PM, APC, and DCS that are no pictures: dropped.
+    Other,
+    /// DCS of which only numbers have come.
+    Device,
+    /// DCS with a picture in it.
+    Sixels,
 }
 
 /// The cutter. It keeps its place between pieces of any size.
@@ -79,6 +93,7 @@ pub(crate) struct Tokens {
     state: State,
     csi: Csi,
     content: String,
+    string_len: usize,
 }
 
 impl Tokens {
@@ -102,13 +117,15 @@ impl Tokens {
             State::Ground => self.ground(text, sink),
             State::Escape { intermediate } => self.escape(byte, intermediate, sink),
             State::Csi => self.sequence(byte, sink),
-            State::Text { kept } => self.string(text, kept, sink),
-            State::TextEscape { kept } => {
+            State::Text(Kind::Device) => self.device(byte),
+            State::Text(Kind::Sixels) => self.sixels(text.as_bytes()),
+            State::Text(kind) => self.string(text, kind, sink),
+            State::TextEscape(kind) => {
                 self.state = State::Escape { intermediate: 0 };
                 if byte != b'\\' {
                     return 0;
                 }
-                self.close(kept, sink);
+                self.close(kind, sink);
                 1
             }
         }
@@ -145,11 +162,10 @@ impl Tokens {
                 self.csi = Csi::default();
                 self.state = State::Csi;
             }
-            (b']', 0) => {
-                self.content.clear();
-                self.state = State::Text { kept: true };
-            }
-            (b'P' | b'X' | b'^' | b'_', 0) => self.state = State::Text { kept: false },
+            (b']', 0) => self.open(Kind::Command),
+            (b'P', 0) => self.open(Kind::Device),
+            // `k` is the title of screen and tmux.
+            (b'X' | b'^' | b'_' | b'k', 0) => self.open(Kind::Other),
             (0x30..=0x7e, _) => sink.escape(intermediate, byte),
             (0x18 | 0x1a, _) => {}
             _ => return 0,
@@ -177,16 +193,53 @@ impl Tokens {
         1
     }
 
-    fn string(&mut self, text: &str, kept: bool, sink: &mut impl Sink) -> usize {
-        let bytes = text.as_bytes();
-        let stop = string_stop(bytes).unwrap_or(bytes.len());
-        if kept && self.content.len() < OSC_KEPT {
-            self.content.push_str(&text[..stop]);
+    fn open(&mut self, kind: Kind) {
+        self.content.clear();
+        self.string_len = 0;
+        self.state = State::Text(kind);
+    }
+
+    /// The numbers before the letter that says what a device control string is.
+    fn device(&mut self, byte: u8) -> usize {
+        match byte {
+            b'0'..=b'9' | b';' => return 1,
+            b'q' => self.state = State::Text(Kind::Sixels),
+            _ => self.state = State::Text(Kind::Other),
+        }
+        0
+    }
+
+    fn sixels(&mut self, bytes: &[u8]) -> usize {
+        let drawn = |byte: &u8| matches!(byte, b'?'..=b'~' | b'0'..=b'9' | b'"' | b'#' | b'!' | b'$' | b'-' | b';');
+        let stop = bytes.iter().position(|byte| !drawn(byte) && !matches!(byte, b'\n' | b'\r'));
+        let Some(stop) = stop else { return bytes.len() };
+        self.state = match bytes[stop] {
+            0x1b => State::TextEscape(Kind::Sixels),
+            _ => State::Ground,
+        };
+        let ends = matches!(bytes[stop], 0x07 | 0x18 | 0x1a | 0x1b);
+        // An 8-bit end is dropped as a control without a meaning.
+        stop + usize::from(ends)
+    }
+
+    fn string(&mut self, text: &str, kind: Kind, sink: &mut impl Sink) -> usize {
+        let room = text.floor_char_boundary(STRING_MAX.saturating_sub(self.string_len));
+        let bytes = &text.as_bytes()[..room];
+        let stop = string_stop(bytes).unwrap_or(room);
+        self.string_len += stop;
+        if kind == Kind::Command {
+            let room = OSC_KEPT.saturating_sub(self.content.len()).min(stop);
+            self.content.push_str(&text[..text.floor_char_boundary(room)]);
         }
         let end = match bytes[stop..] {
-            [] => return stop,
+            [] => {
+                if room < text.len() {
+                    self.state = State::Ground;
+                }
+                return stop;
+            }
             [0x1b, ..] => {
-                self.state = State::TextEscape { kept };
+                self.state = State::TextEscape(kind);
                 return stop + 1;
             }
             [b'\n' | b'\r', ..] => {
@@ -200,13 +253,13 @@ impl Tokens {
             [0xc2, ..] => 2,
             _ => 1,
         };
-        self.close(kept, sink);
+        self.close(kind, sink);
         stop + end
     }
 
-    fn close(&mut self, kept: bool, sink: &mut impl Sink) {
+    fn close(&mut self, kind: Kind, sink: &mut impl Sink) {
         self.state = State::Ground;
-        if kept {
+        if kind == Kind::Command {
             sink.osc(&self.content);
             self.content.clear();
         }
@@ -232,7 +285,7 @@ pub(crate) fn sequence_len(bytes: &[u8]) -> Option<usize> {
     let kind = *bytes.get(1)?;
     match kind {
         b'[' => bytes[2..].iter().position(|byte| !matches!(byte, 0x20..=0x3f)).map(|n| n + 3),
-        b']' | b'P' | b'X' | b'^' | b'_' => {
+        b']' | b'P' | b'X' | b'^' | b'_' | b'k' => {
             let stop = 2 + string_stop(&bytes[2..])?;
             match bytes[stop] {
                 0x1b => bytes.get(stop + 1).map(|_| stop + 2),
@@ -341,6 +394,10 @@ mod tests {
             ("\x1b]0;abc\nnext", "^0a|next"),
             ("\x1bPq#0\x1b\\a\x1b_x\x1b\\b\x1b^y\x1b\\c\x1bXz\x1b\\d", "a|b|c|d"),
             ("\x1b]0;a\x1b[Kb", "csi [0] K|b"),
+            ("\x1bktitle\x1b\\$ ", "$ "),
+            ("\x1bP0;1q\"1;1#0~~\n-!7?\r\n$\x1b\\a", "a"),
+            ("\x1bPq#0~\nleft open\n", " open|^0a"),
+            ("\x1bP$q\"p\x1b\\\x1bP+q54\nb", "^0a|b"),
             ("\x1b(0q\x1b7", "esc ( 0|q|esc \0 7"),
             ("\x1b[3\nx\x1b\ny", "^0a|x|^0a|y"),
             ("\x1b[3é", "é"),

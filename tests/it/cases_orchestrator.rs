@@ -71,6 +71,45 @@ fn orc_09_ended_means_that_the_tree_is_gone() {
     house.assert_empties();
 }
 
+/// Attempts as short as these have their sessions opened ahead. Guesses go wrong here: a task of a
+/// higher priority becomes ready late, and a failure ends the run.
+#[test]
+fn sessions_opened_ahead_are_their_attempts_own() {
+    let house = House::new();
+    let print = "echo $CALLBOARD_TASK $CALLBOARD_ATTEMPT $CALLBOARD_SESSION $X $PWD";
+    let row = |n: usize| {
+        let retry = if n == 5 { "retries = 1\n" } else { "" };
+        let then = if n == 5 { "; [ $CALLBOARD_ATTEMPT = 2 ]" } else { "" };
+        format!(
+            "[[task]]\nid = \"t{n}\"\nenv = {{ X = \"x{n}\" }}\n{retry}run = \"{print}{then}\"\n"
+        )
+    };
+    let late = format!(
+        "[[task]]\nid = \"late\"\nafter = [\"t3\"]\npriority = 5\nenv = {{ X = \"xl\" }}\nrun = \"{print}\"\n\
+         [[task]]\nid = \"bad\"\nafter = [\"t7\"]\npriority = 9\nrun = \"false\"\n"
+    );
+    let manifest: String = (0..12).map(row).chain([late]).collect();
+    house.write("m.toml", &manifest);
+    let called = house.call(&["run", "m.toml", "--jobs", "1", "--fail-fast", "--json"]);
+    assert_eq!(called.code, 1, "{called:?}");
+    let report = called.json();
+    let run = report["run_id"].as_str().unwrap().to_owned();
+    let root = house.path("").canonicalize().unwrap();
+    let mut sessions = std::collections::BTreeSet::new();
+    let ran = ["t0", "t1", "t2", "t3", "late", "t4", "t6", "t7"];
+    for id in ran {
+        let done = task(&report, id);
+        let session = done["session_id"].as_str().unwrap();
+        let x = id.replace("late", "tl").replace('t', "x");
+        let expected = format!("{run}/{id} 1 {session} {x} {}\n", root.display());
+        assert_eq!(done["commands"][0]["stdout"], expected.as_str(), "{done:#}");
+        assert_eq!(done["commands"].as_array().unwrap().len(), 1);
+        assert!(sessions.insert(session.to_owned()), "{id} has a session of its own");
+    }
+    assert_eq!(task(&report, "bad")["state"], "failed");
+    house.assert_empties();
+}
+
 #[test]
 fn orc_10_servers_end_with_their_task() {
     let house = House::new();

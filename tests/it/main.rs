@@ -8,7 +8,9 @@
 )]
 
 mod cases_orchestrator;
+mod cases_policy;
 mod cases_terminal;
+mod cases_terminal_output;
 mod cases_terminal_typing;
 mod cli_documents;
 mod cli_reports;
@@ -18,5 +20,6 @@ mod examples;
 mod floor_plan;
 mod house;
 mod package;
+mod recordings;
 mod rust_source;
 mod session;

@@ -16,6 +16,7 @@ use crate::cli::{exit, output, quote, sessions, sources, starter};
 use crate::control::{Answer, Call, Exec as Wanted, Response};
 use crate::domain::ids::SessionId;
 use crate::domain::outcome::CommandState;
+use crate::domain::permission::Permissions;
 use crate::domain::plan::Class;
 use crate::domain::result::{CommandResult, Note, SCHEMA_VERSION};
 use crate::domain::session::SessionDefaults;
@@ -105,9 +106,9 @@ impl Exec {
     pub(in crate::cli) fn run(self) -> Result<u8, Failure> {
         let mut wanted = self.wanted()?;
         let place = coordinator::for_command(&wanted.cwd)?;
-        if wanted.session.is_some() {
-            wanted.defaults = sources::load_agents(None, &place.root)?.session_defaults;
-        }
+        let agents = sources::load_agents(None, &place.root)?;
+        wanted.policy = agents.policy;
+        wanted.defaults = agents.session_defaults;
         let result =
             ask(&place, &wanted).map_err(|failure| told_by_record(failure, &place, &wanted))?;
         if self.json {
@@ -141,6 +142,7 @@ impl Exec {
             inputs: self.input.clone(),
             stop_on: self.stop_on.clone(),
             merge: self.merge,
+            policy: Permissions::default(),
             session: self.session.clone(),
             defaults: SessionDefaults::default(),
         })
@@ -336,6 +338,7 @@ mod tests {
             inputs: Vec::new(),
             stop_on: Vec::new(),
             merge: false,
+            policy: Permissions::default(),
             session: None,
             defaults: SessionDefaults::default(),
         }

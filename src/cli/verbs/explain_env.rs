@@ -114,6 +114,7 @@ impl ExplainEnv {
             default_env: agents.default_env,
             default_env_pass: agents.default_env_pass,
             session_defaults: agents.session_defaults,
+            policy: agents.policy,
             tasks: Vec::new(),
         })
     }

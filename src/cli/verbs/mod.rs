@@ -4,6 +4,7 @@ pub(super) mod exec;
 pub(super) mod explain_env;
 pub(super) mod init;
 pub(super) mod plan;
+pub(super) mod policy;
 pub(super) mod report;
 pub(super) mod run;
 pub(super) mod run_lines;

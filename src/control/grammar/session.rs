@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::event::ClientEnv;
 use crate::domain::ids::{CommandId, SessionId};
 use crate::domain::outcome::{CommandState, Reason};
+use crate::domain::permission::Permissions;
 use crate::domain::raw_path;
 use crate::domain::result::{Awaiting, Child};
 use crate::domain::session::{SessionDefaults, Shell, Size};
@@ -29,6 +30,8 @@ pub struct NewSession {
     pub env: BTreeMap<String, String>,
     /// The caller's environment, filtered.
     pub client_env: ClientEnv,
+    /// What may be run in it.
+    pub policy: Permissions,
     /// What holds for it, and for sessions at large.
     pub defaults: SessionDefaults,
 }

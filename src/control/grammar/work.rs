@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::event::{ClientEnv, RunOptions};
+use crate::domain::permission::Permissions;
 use crate::domain::plan::{Class, Plan};
 use crate::domain::raw_path;
 use crate::domain::session::SessionDefaults;
@@ -50,6 +51,8 @@ pub struct Exec {
     pub stop_on: Vec<String>,
     /// One terminal for both streams.
     pub merge: bool,
+    /// What may be run in a session that has to be made.
+    pub policy: Permissions,
     /// Keep the session afterwards and reuse it next time under this name. The id of an open
     /// session will do as well; another one's is refused.
     pub session: Option<String>,

@@ -105,6 +105,7 @@ fn open(name: Option<&str>, defaults: SessionDefaults) -> Call {
         size: Size::default(),
         env: BTreeMap::new(),
         client_env: ClientEnv::default(),
+        policy: Default::default(),
         defaults,
     };
     Call::OpenSession { new: Box::new(new) }
@@ -117,6 +118,7 @@ fn exec(session: Option<&str>) -> Exec {
         cwd_given: false,
         env: BTreeMap::new(),
         client_env: ClientEnv::default(),
+        policy: Default::default(),
         timeout_ms: None,
         class: None,
         inputs: Vec::new(),

@@ -18,6 +18,7 @@ fn agent(env: &[(&str, &str)], env_pass: &[&str]) -> Agent {
         capacity: 1,
         env: map(env),
         env_pass: env_pass.iter().map(|name| (*name).to_owned()).collect(),
+        policy: Default::default(),
     }
 }
 

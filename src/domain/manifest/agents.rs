@@ -7,11 +7,13 @@ use toml::de::DeTable;
 
 use super::findings::Findings;
 use super::keys::{AGENT, AGENT_DEFAULTS, AGENTS};
+use super::permissions::permissions;
 use super::read::{duration, entries, env, env_pass, list, name, number, table, tags};
 use super::shape::Shape;
 use super::syntax::{Item, parse};
 use super::words::shown;
 use crate::domain::ids::{AgentName, Tag};
+use crate::domain::permission::Permissions;
 use crate::domain::plan::{AdapterKind, Agent};
 use crate::domain::session::SessionDefaults;
 
@@ -26,6 +28,8 @@ pub struct Agents {
     pub default_env_pass: Vec<String>,
     /// What `[defaults]` says of sessions.
     pub session_defaults: SessionDefaults,
+    /// `[policy]`.
+    pub policy: Permissions,
 }
 
 impl Agents {
@@ -39,12 +43,14 @@ impl Agents {
             capacity: capacity.max(1),
             env: BTreeMap::new(),
             env_pass: Vec::new(),
+            policy: Permissions::default(),
         };
         Self {
             agents: vec![local],
             default_env: BTreeMap::new(),
             default_env_pass: Vec::new(),
             session_defaults: SessionDefaults::default(),
+            policy: Permissions::default(),
         }
     }
 
@@ -59,6 +65,7 @@ impl Agents {
         for (key, item) in entries(&tree, AGENTS, findings) {
             match key {
                 "defaults" => answer.read_defaults(item, passed, findings),
+                "policy" => answer.policy = permissions(key, item, findings).unwrap_or_default(),
                 _ => answer.read_agents(item, passed, findings),
             }
         }
@@ -138,6 +145,7 @@ fn agent(
         capacity: 1,
         env: BTreeMap::new(),
         env_pass: Vec::new(),
+        policy: Permissions::default(),
     };
     let mut span = header.clone();
     for (key, item) in entries(table, AGENT, findings) {
@@ -159,6 +167,7 @@ fn agent(
             }
             "env" => agent.env = env(key, item, findings),
             "env_pass" => agent.env_pass = env_pass(key, item, passed, findings),
+            "policy" => agent.policy = permissions(key, item, findings).unwrap_or_default(),
             _ => {}
         }
     }

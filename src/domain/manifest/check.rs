@@ -63,6 +63,7 @@ pub fn check(sources: &Sources<'_>) -> Result<Plan, Vec<Problem>> {
             default_env: agents.default_env,
             default_env_pass: agents.default_env_pass,
             session_defaults: agents.session_defaults,
+            policy: agents.policy,
             ..plan
         }),
         _ => Err(problems),
@@ -153,6 +154,7 @@ fn read_manifest(
         default_env: BTreeMap::new(),
         default_env_pass: Vec::new(),
         session_defaults: Default::default(),
+        policy: Default::default(),
         tasks: specs,
     };
     (Some(plan), findings.into_problems())

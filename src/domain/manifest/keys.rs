@@ -101,7 +101,7 @@ pub(super) const TASK: &[Key] = &[
     later("merge", Any, "How a worktree comes back."),
     later("tracing", Any, "Whether file writes are observed."),
     later("sandbox", Any, "What the task may reach."),
-    later("policy", Permissions, "What the task may do."),
+    key("policy", Permissions, "What the task may run, beside what `[policy]` says."),
     later("limits", Table, "Memory, processes, output, CPU."),
     later("budget", Any, "What the task may spend."),
 ];
@@ -139,7 +139,7 @@ pub(super) const SHARD: &[Key] = &[
 /// The top of an `agents.toml`.
 pub(super) const AGENTS: &[Key] = &[
     key("defaults", Table, "What holds for every session."),
-    later("policy", Permissions, "What may be run: allow, ask, deny."),
+    key("policy", Permissions, "What may be run: allow, ask, deny."),
     key("agent", Tables, "The agents, each an `[[agent]]`."),
 ];
 
@@ -187,7 +187,7 @@ pub(super) const AGENT: &[Key] = &[
     key("env", Env, "Environment variables of its sessions."),
     key("env_pass", Variables, "Variables taken from the caller's environment."),
     later("limits", Table, "Memory, processes, output, CPU."),
-    later("policy", Permissions, "What it may do."),
+    key("policy", Permissions, "What it may run, beside what `[policy]` says."),
     later("sandbox", Any, "What it may reach."),
 ];
 

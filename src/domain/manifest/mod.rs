@@ -17,6 +17,7 @@ mod findings;
 mod graph;
 mod keys;
 mod links;
+mod permissions;
 
 mod read;
 mod shape;

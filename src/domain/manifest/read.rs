@@ -8,7 +8,7 @@ use globset::Glob;
 use toml::de::{DeTable, DeValue};
 
 use super::findings::Findings;
-use super::keys::{Key, POLICY, SHARD, SYNONYMS, Support, TABLES};
+use super::keys::{Key, SHARD, SYNONYMS, Support, TABLES};
 use super::shape::{Shape, noun_of};
 use super::syntax::Item;
 use super::words::{listed, name_fault, shown, tag_fault, variable_fault};
@@ -125,11 +125,6 @@ fn look_inside(key: &Key, item: &Item<'_>, findings: &mut Findings<'_>) {
         Shape::Shard => {
             if let Some(table) = table(key.name, key.shape, item, findings) {
                 entries(table, SHARD, findings);
-            }
-        }
-        Shape::Permissions => {
-            if let Some(table) = table(key.name, key.shape, item, findings) {
-                entries(table, POLICY, findings);
             }
         }
         _ => {}

@@ -44,6 +44,7 @@ pub(super) fn finish(
         service,
         verify: draft.verify,
         artifacts: draft.artifacts.unwrap_or_default(),
+        policy: draft.policy.unwrap_or_default(),
     }
 }
 

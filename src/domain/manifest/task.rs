@@ -9,11 +9,13 @@ use toml::de::DeTable;
 use super::answers::{Patterns, ReadyWhen};
 use super::findings::Findings;
 use super::keys::{DEPENDENCY, TASK};
+use super::permissions::permissions;
 use super::read::{At, duration, entries, env, env_pass, filled, globs, list, name, tags, word};
 use super::read::{number, table};
 use super::shape::{Shape, noun_of};
 use super::syntax::Item;
 use super::words::shown;
+use crate::domain::permission::Permissions;
 use crate::domain::plan::{Class, OnInput, StopRule, When};
 
 /// What a task or `[defaults]` says, each value by itself; `None` where it says nothing.
@@ -39,6 +41,7 @@ pub(super) struct Draft {
     pub(super) service: Option<At<ReadyWhen>>,
     pub(super) verify: Option<String>,
     pub(super) artifacts: Option<Vec<String>>,
+    pub(super) policy: Option<Permissions>,
 }
 
 /// `run`, `prompt` and `shard`, of which a task has exactly one.
@@ -117,6 +120,7 @@ impl<'a> Reader<'a> {
             "service" => draft.service = self.patterns.service(item, findings),
             "verify" => draft.verify = filled(key, item, findings).map(|verify| verify.value),
             "artifacts" => draft.artifacts = Some(globs(key, item, findings)),
+            "policy" => draft.policy = permissions(key, item, findings),
             // The rest are keys whose only accepted value is what happens anyway.
             _ => {}
         }
@@ -154,6 +158,7 @@ impl Draft {
         fill(&mut self.service, defaults.service.as_ref());
         fill(&mut self.verify, defaults.verify.as_ref());
         fill(&mut self.artifacts, defaults.artifacts.as_ref());
+        fill(&mut self.policy, defaults.policy.as_ref());
         self
     }
 }

@@ -114,6 +114,7 @@ fn an_event_without_json_hurts_nobody_else() {
         default_env: std::collections::BTreeMap::new(),
         default_env_pass: Vec::new(),
         session_defaults: Default::default(),
+        policy: Default::default(),
         tasks: vec![task],
     };
     bad[1].event = Event::RunSubmitted {

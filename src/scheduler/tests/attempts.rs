@@ -4,6 +4,7 @@ use super::acts::*;
 use super::stage::exit;
 use crate::domain::event::AttemptEnd;
 use crate::domain::outcome::{CommandState, Reason, TaskCause, TaskReason};
+use crate::domain::permission::Verdict;
 use crate::domain::plan::TaskSpec;
 use crate::domain::result::Child;
 use crate::domain::time::Timestamp;
@@ -216,6 +217,8 @@ fn the_environment_is_to_blame() {
         CommandEnded { stderr_tail: tail.to_owned(), ..end }
     };
     let gives = |reason| ended(0, CommandState::Failed, Some(reason));
+    let policy =
+        |verdict| Reason::Policy { verdict, rule: None, message: "no such thing".to_owned() };
     let table = [
         // (how it ended, permanent, environment)
         (exits(1, ""), false, false),
@@ -233,8 +236,8 @@ fn the_environment_is_to_blame() {
         (gives(Reason::StartFailed { message: "no".to_owned() }), true, true),
         (gives(Reason::WorkspaceMissing), true, true),
         (gives(Reason::Incomplete { message: "quote".to_owned() }), true, false),
-        (gives(Reason::Policy { rule: "r".to_owned() }), true, false),
         (gives(Reason::INTERRUPT), false, false),
+        (gives(policy(Verdict::Deny)), true, false),
     ];
     for (end, permanent, environment) in table {
         let reason = TaskReason::Command(end.reason.clone().unwrap());

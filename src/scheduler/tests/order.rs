@@ -42,6 +42,33 @@ fn jobs_and_capacity_both_bound() {
 }
 
 #[test]
+fn what_comes_next_is_foreseen_where_it_is_certain() {
+    let foreseen = |run: &Stage| {
+        let upcoming = run.schedule.upcoming().into_iter();
+        let told = upcoming.map(|next| {
+            let task = &run.plan.tasks[next.task].id;
+            format!("{task}#{} on {}", next.attempt, run.plan.agents[next.agent].name)
+        });
+        told.collect::<Vec<_>>()
+    };
+    let tasks = vec![task("a"), task("b"), task("c").priority(2), task("d").after("a")];
+    let mut run = Stage::new(plan(tasks), &jobs(1));
+    assert!(foreseen(&run).is_empty(), "it has not begun");
+    run.begin();
+    assert_eq!(foreseen(&run), ["a#1 on local"]);
+    run.ok("c");
+    assert_eq!(foreseen(&run), ["b#1 on local"], "what waits for a running task is not");
+    let agents = vec![agent("x", &[], 1), agent("y", &["db"], 1)];
+    let tasks = ["a", "b", "c", "d", "e"].map(task).into_iter();
+    let tasks: Vec<_> = tasks.chain([task("f").needs(&["db"])]).collect();
+    let mut run = Stage::new(plan_with(agents, tasks), &jobs(2));
+    run.begin();
+    assert_eq!(foreseen(&run), ["f#1 on y"], "two agents can take the others");
+    run.hear(crate::scheduler::event::Event::CancelRun);
+    assert!(foreseen(&run).is_empty(), "nothing starts any more");
+}
+
+#[test]
 fn an_agent_carries_all_the_tags() {
     let agents = vec![agent("rust", &["rust"], 9), agent("both", &["rust", "db"], 1)];
     let tasks = vec![task("a").needs(&["db", "rust"]), task("b").needs(&["rust", "db"])];

@@ -60,6 +60,7 @@ pub(super) fn agent(name: &str, tags: &[&str], capacity: u32) -> Agent {
         capacity,
         env: BTreeMap::new(),
         env_pass: Vec::new(),
+        policy: Default::default(),
     }
 }
 
@@ -94,6 +95,7 @@ pub(super) fn of_specs(agents: Vec<Agent>, tasks: Vec<TaskSpec>) -> Plan {
         default_env: BTreeMap::new(),
         default_env_pass: Vec::new(),
         session_defaults: Default::default(),
+        policy: Default::default(),
         tasks,
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::transcript::index::{Record, Stream};
 
@@ -14,8 +14,8 @@ const SAME_MICROS: u64 = 2_000;
 
 /// The two files of a session's transcript.
 pub(super) struct Capture {
-    raw: File,
-    idx: File,
+    raw: Output,
+    idx: Output,
     raw_end: u64,
     idx_end: u64,
     /// The last record, as long as it speaks for what comes next.
@@ -26,19 +26,14 @@ pub(super) struct Capture {
 }
 
 impl Capture {
-    /// Opens the files in the session's folder.
+    /// Goes on at the end of the files in the session's folder; those that are not there are made
+    /// with their first bytes, since making files costs more than most sessions ever say.
     ///
     /// # Errors
-    /// When they cannot be made.
+    /// When they cannot be opened, or there is no such folder.
     pub(super) fn open(folder: &Path) -> io::Result<Self> {
-        let open = |name: &str| {
-            let path = folder.join(name);
-            OpenOptions::new().create(true).append(true).open(&path).map_err(|error| {
-                io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-            })
-        };
-        let (raw, idx) = (open("out.raw")?, open("out.idx")?);
-        let (raw_end, idx_end) = (raw.metadata()?.len(), idx.metadata()?.len());
+        let ((raw, raw_end), (idx, idx_end)) =
+            (Output::open(folder, "out.raw")?, Output::open(folder, "out.idx")?);
         Ok(Self { raw, idx, raw_end, idx_end, open: None, tail: Vec::new(), fault: None })
     }
 
@@ -46,14 +41,14 @@ impl Capture {
     pub(super) fn append(&mut self, stream: Stream, command: u32, micros: u64, bytes: &[u8]) {
         self.keep_tail(bytes);
         let record = Record { offset: self.raw_end, micros, command, stream };
-        let (written, result) = write_out(&mut self.raw, bytes);
+        let (written, result) = self.raw.write(bytes);
         self.raw_end += written;
         let continues = self.open.is_some_and(|open| {
             (open.stream, open.command) == (stream, command) && micros - open.micros < SAME_MICROS
         });
         if written > 0 && !continues {
             // A torn record would shift every one after it, so the file is cut back to whole ones.
-            let (told, indexed) = write_out(&mut self.idx, &record.to_bytes());
+            let (told, indexed) = self.idx.write(&record.to_bytes());
             match indexed {
                 Ok(()) => {
                     self.idx_end += told;
@@ -61,7 +56,7 @@ impl Capture {
                 }
                 Err(error) => {
                     self.open = None;
-                    drop(self.idx.set_len(self.idx_end));
+                    self.idx.cut(self.idx_end);
                     self.fault.get_or_insert_with(|| format!("out.idx: {error}"));
                 }
             }
@@ -105,17 +100,54 @@ impl Capture {
     }
 }
 
-fn write_out(file: &mut File, bytes: &[u8]) -> (u64, io::Result<()>) {
-    let mut written = 0;
-    while written < bytes.len() {
-        match file.write(&bytes[written..]) {
-            Ok(0) => return (written as u64, Err(io::ErrorKind::WriteZero.into())),
-            Ok(taken) => written += taken,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return (written as u64, Err(error)),
+/// A file that is appended to.
+struct Output {
+    path: PathBuf,
+    /// `None` until it has a first byte.
+    file: Option<File>,
+}
+
+impl Output {
+    /// The file, and where it ends.
+    fn open(folder: &Path, name: &str) -> io::Result<(Self, u64)> {
+        let path = folder.join(name);
+        let named =
+            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        let found = match OpenOptions::new().append(true).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && folder.is_dir() => None,
+            found => Some(found.map_err(named)?),
+        };
+        let end = found.as_ref().map_or(Ok(0), |file| file.metadata().map(|meta| meta.len()))?;
+        Ok((Self { path, file: found }, end))
+    }
+
+    /// Appends; how much was written, whatever went wrong then.
+    fn write(&mut self, bytes: &[u8]) -> (u64, io::Result<()>) {
+        if self.file.is_none() && !bytes.is_empty() {
+            match OpenOptions::new().create(true).append(true).open(&self.path) {
+                Ok(file) => self.file = Some(file),
+                Err(error) => return (0, Err(error)),
+            }
+        }
+        let Some(file) = &mut self.file else { return (0, Ok(())) };
+        let mut written = 0;
+        while written < bytes.len() {
+            match file.write(&bytes[written..]) {
+                Ok(0) => return (written as u64, Err(io::ErrorKind::WriteZero.into())),
+                Ok(taken) => written += taken,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return (written as u64, Err(error)),
+            }
+        }
+        (written as u64, Ok(()))
+    }
+
+    /// Takes away what lies past `end`, if that can be done.
+    fn cut(&self, end: u64) {
+        if let Some(file) = &self.file {
+            drop(file.set_len(end));
         }
     }
-    (written as u64, Ok(()))
 }
 
 #[cfg(test)]

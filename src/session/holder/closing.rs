@@ -68,6 +68,7 @@ impl Session {
         let leaves = self.shell.let_go();
         let step = if leaves { Step::Leaving } else { Step::Terminated };
         self.closing = Some(Closing { step, since_ms: now_ms, due_ms: Some(now_ms), over: false });
+        self.drop_judge();
         for command in std::mem::take(&mut self.queue) {
             self.tell_unstarted(command.spec(), Reason::SessionClosed);
         }
@@ -135,7 +136,9 @@ impl Session {
             closing.due_ms = None;
         }
         // Private to the session: what cannot be removed now nobody can use either.
-        drop(std::fs::remove_dir_all(&self.spec.tmp));
+        if std::fs::remove_dir(&self.spec.tmp).is_err() {
+            drop(std::fs::remove_dir_all(&self.spec.tmp));
+        }
         let survivors = left
             .iter()
             .map(|process| Child { pid: process.pid, command: process.command(), ended: false })

@@ -13,7 +13,7 @@ use crate::domain::key::{Input, KeyModes, Refused, Written, pasted};
 use crate::domain::result::Note;
 use crate::session::wire::FactBody;
 use crate::transcript::index::Stream;
-use crate::transcript::modes::ModeTracker;
+use crate::transcript::modes;
 
 use super::super::os::pty::{Terminal, Typing};
 use super::session::Session;
@@ -258,15 +258,35 @@ impl Piece {
 /// The modes that programs have asked the terminals for.
 #[derive(Default)]
 pub(super) struct Modes {
-    trackers: [ModeTracker; 2],
+    /// Each terminal's: a sequence of one may be cut by output of the other.
+    followed: [modes::Modes; 2],
+    /// As the last word of either has left them.
     modes: KeyModes,
 }
 
 impl Modes {
     /// Output has come.
     pub(super) fn follow(&mut self, stream: Stream, bytes: &[u8]) {
-        let tracker = &mut self.trackers[usize::from(stream == Stream::Stderr)];
-        tracker.feed(bytes, &mut self.modes);
+        let followed = &mut self.followed[usize::from(stream == Stream::Stderr)];
+        let before = *followed;
+        followed.feed(bytes);
+        let follow = |before: bool, now: bool, mode: &mut bool| {
+            if before != now {
+                *mode = now;
+            }
+        };
+        let modes = &mut self.modes;
+        follow(
+            before.application_cursor,
+            followed.application_cursor,
+            &mut modes.application_cursor,
+        );
+        follow(
+            before.application_keypad,
+            followed.application_keypad,
+            &mut modes.application_keypad,
+        );
+        follow(before.bracketed_paste, followed.bracketed_paste, &mut modes.bracketed_paste);
     }
 }
 

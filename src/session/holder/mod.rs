@@ -13,6 +13,7 @@ mod capture;
 mod checker;
 mod closing;
 mod input;
+mod judge;
 mod newline;
 mod outbox;
 mod perform;

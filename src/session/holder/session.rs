@@ -17,6 +17,7 @@ use super::capture::Capture;
 use super::checker::{Checker, Verdict};
 use super::closing::Closing;
 use super::input::{Modes, Queue};
+use super::judge::Judging;
 use super::newline::Newline;
 use super::perform::Looks;
 use super::ports::PortWatch;
@@ -26,6 +27,8 @@ use super::turn::Clock;
 
 /// Output is taken in pieces of this size: one write each.
 const CHUNK_BYTES: usize = 64 * 1024;
+/// The first piece: many a session never says more, and memory that nobody touches costs nothing.
+const FIRST_CHUNK_BYTES: usize = 4 * 1024;
 /// What is read at a boundary at most: a background job may never stop printing.
 const BOUNDARY_BYTES_MAX: usize = 1024 * 1024;
 /// The transcript's growth is told at most this often.
@@ -42,6 +45,7 @@ pub(super) struct Session {
     pub tree: Tree,
     pub queue: VecDeque<Command>,
     pub active: Option<Active>,
+    pub judging: Judging,
     pub checker: Option<Checker>,
     pub input: Queue,
     pub modes: Modes,
@@ -100,6 +104,7 @@ impl Session {
             tree,
             queue: VecDeque::new(),
             active: None,
+            judging: Judging::default(),
             checker: None,
             input: Queue::default(),
             modes: Modes::default(),
@@ -156,6 +161,16 @@ impl Session {
     /// Gives the next command its turn, if the shell is idle.
     pub(super) fn start_next(&mut self, now_ms: u64) {
         while self.active.is_none() && self.shell.is_ready(now_ms) && self.closing.is_none() {
+            if self.queue.is_empty() {
+                return;
+            }
+            if !self.may_start(now_ms) {
+                // One that was refused has left the queue: the next is asked about at once.
+                if self.judging.child.is_some() {
+                    return;
+                }
+                continue;
+            }
             let Some(command) = self.queue.pop_front() else { return };
             self.active = Some(Active { command, number: 0, started: None });
             self.feed(Event::Turn, now_ms);
@@ -180,7 +195,9 @@ impl Session {
     /// Reads one terminal to its present end, or to `bytes_max`.
     pub(super) fn read_terminal(&mut self, stream: Stream, bytes_max: usize, now_ms: u64) {
         let mut buffer = std::mem::take(&mut self.buffer);
-        buffer.resize(CHUNK_BYTES, 0);
+        if buffer.is_empty() {
+            buffer.resize(FIRST_CHUNK_BYTES, 0);
+        }
         let mut total = 0;
         while total < bytes_max {
             let terminal = if stream == Stream::Main { &self.main } else { &self.stderr };
@@ -193,6 +210,7 @@ impl Session {
             if got < buffer.len() {
                 break;
             }
+            buffer.resize(CHUNK_BYTES, 0);
         }
         self.buffer = buffer;
     }
@@ -212,8 +230,9 @@ impl Session {
         }
     }
 
-    /// Takes what the shell reports.
+    /// Takes what the shell reports: there is something to read.
     pub(super) fn take_reports(&mut self, now_ms: u64) {
+        self.shell.read_reports();
         while let Some(report) = {
             let starting = self.shell.doing == Doing::Starting;
             self.shell.report(now_ms).map(|report| (starting, report))
@@ -335,6 +354,7 @@ impl Session {
             self.looks.due(),
             self.input.due(),
             self.ports.due(),
+            self.judging.child.as_ref().map(|child| child.due_ms),
             self.checker.as_ref().map(|checker| checker.due_ms),
             self.closing.as_ref().and_then(Closing::due),
             self.tell_at_ms,

@@ -215,9 +215,8 @@ impl Shell {
         self.doing = Doing::Idle;
     }
 
-    /// Reads the next report on the open command, or on the first idleness.
+    /// The next report on the open command, or on the first idleness, of what has been read.
     pub(super) fn report(&mut self, now_ms: u64) -> Option<Report> {
-        self.read_reports();
         while let Some(report) = take_report(&mut self.said) {
             self.cwd.clone_from(&report.cwd);
             // An interrupt that reaches an idle shell makes it say once more that it is idle; by
@@ -242,7 +241,8 @@ impl Shell {
         None
     }
 
-    fn read_reports(&mut self) {
+    /// Reads what it has reported.
+    pub(super) fn read_reports(&mut self) {
         let Some(reports) = &self.reports else { return };
         let mut buffer = [0; 4096];
         loop {

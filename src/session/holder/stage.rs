@@ -31,6 +31,7 @@ fn serve() -> std::io::Result<()> {
     // It fails for a group leader, which is out already.
     let _ = rustix::process::setsid();
     let socket = spawn::take_standard_input()?;
+    spawn::default_signals();
     process::ignore_children();
     learn_the_processor();
     while let Some(link) = handover::receive(&socket)? {

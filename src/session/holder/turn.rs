@@ -18,6 +18,8 @@ use super::session::Session;
 
 /// What is read of a terminal before anything else gets its turn.
 const TURN_BYTES: usize = 256 * 1024;
+/// What is read of the link at a time.
+const READ_BYTES: usize = 4 * 1024;
 /// How long a command's start waits for company. A quick command's end comes sooner than this, and
 /// both wake the coordinator once.
 const START_WAITS_MS: u64 = 2;
@@ -96,6 +98,7 @@ struct Ready {
     deaths: bool,
     main: bool,
     stderr: bool,
+    reports: bool,
 }
 
 impl Holder {
@@ -113,8 +116,11 @@ impl Holder {
             if ready.stderr {
                 session.read_terminal(Stream::Stderr, TURN_BYTES, now_ms);
             }
-            session.take_reports(now_ms);
+            if ready.reports {
+                session.take_reports(now_ms);
+            }
             session.take_verdict(now_ms);
+            session.take_judgement(now_ms);
         }
         if ready.deaths {
             self.bury(now_ms);
@@ -160,12 +166,17 @@ impl Holder {
             watched.push(PollFd::new(&self.link, link));
         }
         let first_of_session = watched.len();
+        let mut at_reports = usize::MAX;
         if let Some(session) = &self.session {
             watched.push(PollFd::from_borrowed_fd(session.main.as_fd(), PollFlags::IN));
             watched.push(PollFd::from_borrowed_fd(session.stderr.as_fd(), PollFlags::IN));
-            let channels = [&session.shell.reports];
+            if let Some(reports) = &session.shell.reports {
+                at_reports = watched.len();
+                watched.push(PollFd::new(reports, PollFlags::IN));
+            }
             let checker = session.checker.as_ref().map(|checker| &checker.said);
-            let others = channels.into_iter().flatten().chain(checker);
+            let judge = session.judging.child.as_ref().map(|child| &child.said);
+            let others = checker.into_iter().chain(judge);
             watched.extend(others.map(|channel| PollFd::new(channel, PollFlags::IN)));
         }
         match poll(&mut watched, timeout.as_ref()) {
@@ -182,11 +193,12 @@ impl Holder {
             link: !self.lost && has(1, anything),
             main: has(terminals[0], anything),
             stderr: has(terminals[1], anything),
+            reports: has(at_reports, anything),
         })
     }
 
     fn take_asks(&mut self) {
-        let mut buffer = [0; 16 * 1024];
+        let mut buffer = [0; READ_BYTES];
         loop {
             match self.link.read(&mut buffer) {
                 Ok(0) => {

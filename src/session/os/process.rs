@@ -72,6 +72,23 @@ pub(in crate::session) fn reap() -> Option<(i32, Fate)> {
     }
 }
 
+/// In a forked child that reads what may be meant to do it harm: so much CPU time, and a stack that
+/// grows as far as it may. What it lacks ends it.
+pub(in crate::session) fn limit_reader(seconds: u64) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let cpu = Rlimit { current: Some(seconds), maximum: Some(seconds) };
+    // Limits that cannot be set leave those that are: the parent's patience is one of them.
+    let _ = setrlimit(Resource::Cpu, cpu);
+    let core = Rlimit { current: Some(0), maximum: Some(0) };
+    let _ = setrlimit(Resource::Core, core);
+    let stack = getrlimit(Resource::Stack).maximum;
+    let wanted = stack.unwrap_or(READER_STACK_BYTES).min(READER_STACK_BYTES);
+    let _ = setrlimit(Resource::Stack, Rlimit { current: Some(wanted), maximum: stack });
+}
+
+/// What a reader may need of a stack for the deepest text that is not refused unread.
+const READER_STACK_BYTES: u64 = 96 * 1024 * 1024;
+
 /// Sends a signal to the process that has this pid, if `is_it` still says so. The descriptor holds
 /// the pid, so another process cannot get it in between.
 ///

@@ -1,8 +1,8 @@
-//! Forks: a holder off the stage, a shell and a parser off a holder. Every process that forks here
-//! has one thread, so the child may go on as ordinary code.
+//! New processes: a holder forked off the stage, a shell and a parser started by a holder. A process
+//! that forks here has one thread, so the child may go on as ordinary code.
 
 use std::ffi::CString;
-use std::io::{self, PipeReader, Read as _};
+use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// Forks; the child runs `child` and ends with what it gives.
@@ -67,28 +67,38 @@ pub(in crate::session) struct Program<'a> {
 /// Where it failed, in the words of an error message.
 const STAGES: [&str; 4] = ["start a session of its own", "go into", "set up descriptors", "run"];
 
+/// What the child's few calls before its program need of a stack.
+const STACK_BYTES: usize = 64 * 1024;
+
 /// Starts a program in a session of its own, with every signal as a login gives it. Returns once
 /// it runs.
+///
+/// Nothing is copied for the child: it has this process's memory, which waits until the child has a
+/// program of its own.
 ///
 /// # Errors
 /// A sentence and the system's own words.
 pub(in crate::session) fn start(program: &Program<'_>) -> io::Result<i32> {
-    let (failures, failure) = std::io::pipe()?;
-    let argv = pointers(&program.argv);
-    let env = pointers(&program.env);
-    let pid = fork(|| {
-        let (stage, error) = into_program(program, &argv, &env, failure.as_raw_fd());
-        let code = error.raw_os_error().unwrap_or(0).to_le_bytes();
-        let told = [stage, code[0], code[1], code[2], code[3]];
-        // If even this fails the exit status has to do.
-        let _ = rustix::io::write(&failure, &told);
-        126
-    })?;
-    drop(failure);
-    match failure_told(failures) {
+    let (argv, env, gaps) = (pointers(&program.argv), pointers(&program.env), gaps(program));
+    let mut child = Child { program, argv: &argv, env: &env, gaps: &gaps, failure: None };
+    let mut stack = Vec::<u128>::with_capacity(STACK_BYTES / size_of::<u128>());
+    #[expect(unsafe_code, reason = "clone(2)")]
+    // SAFETY: the stack grows down from its aligned end and is the child's alone. This process, all
+    // that the child is lent included, stands still until the child has executed its program or
+    // ended; `live` takes no memory and no lock, and never returns into frames of this process.
+    let pid = unsafe {
+        let top = stack.as_mut_ptr().add(stack.capacity());
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        libc::clone(live, top.cast(), flags, (&raw mut child).cast())
+    };
+    if pid == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    match child.failure {
         None => Ok(pid),
-        Some((stage, error)) => {
-            let what = STAGES.get(usize::from(stage)).copied().unwrap_or("start");
+        Some((stage, code)) => {
+            let error = io::Error::from_raw_os_error(code);
+            let what = STAGES.get(stage).copied().unwrap_or("start");
             let place = match stage {
                 1 => program.cwd.as_ref(),
                 _ => Some(&program.path),
@@ -99,58 +109,71 @@ pub(in crate::session) fn start(program: &Program<'_>) -> io::Result<i32> {
     }
 }
 
-fn failure_told(mut failures: PipeReader) -> Option<(u8, io::Error)> {
-    let mut told = [0; 5];
-    failures.read_exact(&mut told).ok()?;
-    let code = i32::from_le_bytes([told[1], told[2], told[3], told[4]]);
-    Some((told[0], io::Error::from_raw_os_error(code)))
+/// What a child that has no memory of its own is lent.
+struct Child<'a> {
+    program: &'a Program<'a>,
+    argv: &'a [*const libc::c_char],
+    env: &'a [*const libc::c_char],
+    gaps: &'a [(u32, u32)],
+    /// Where in `STAGES` it failed, and the system's error.
+    failure: Option<(usize, i32)>,
+}
+
+#[expect(unsafe_code, reason = "the child's life until it has a program")]
+extern "C" fn live(child: *mut libc::c_void) -> i32 {
+    // SAFETY: `start` gives its own `Child`, and does not look at it before this process is gone
+    // from its memory.
+    unsafe {
+        let child = &mut *child.cast::<Child<'_>>();
+        let stage = into_program(child);
+        child.failure = Some((stage, *libc::__errno_location()));
+        libc::_exit(126)
+    }
 }
 
 fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
     strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
-/// Never returns when all goes well; otherwise the stage (`STAGES`) and the error.
-fn into_program(
-    program: &Program<'_>,
-    argv: &[*const libc::c_char],
-    env: &[*const libc::c_char],
-    failure: RawFd,
-) -> (u8, io::Error) {
-    #[expect(unsafe_code, reason = "the steps between fork and exec")]
-    // SAFETY: plain system calls in a forked child with one thread; every pointer is to memory
-    // that the caller keeps alive, and the arrays end in null.
+/// Never returns when all goes well; otherwise the stage (`STAGES`), with the error in `errno`.
+#[expect(unsafe_code, reason = "the steps up to exec")]
+unsafe fn into_program(child: &Child<'_>) -> usize {
+    let program = child.program;
+    // SAFETY: plain system calls; every pointer is to memory that `start` keeps alive, and the
+    // arrays end in null. Descriptors, working directory and signals are this process's own.
     unsafe {
         if libc::setsid() == -1 {
-            return (0, io::Error::last_os_error());
+            return 0;
         }
-        reset_signals();
+        own_no_signals();
         if let Some(cwd) = &program.cwd
             && libc::chdir(cwd.as_ptr()) == -1
         {
-            return (1, io::Error::last_os_error());
+            return 1;
         }
         for (ours, its) in &program.descriptors {
             if libc::dup2(ours.as_raw_fd(), *its) == -1 {
-                return (2, io::Error::last_os_error());
+                return 2;
             }
         }
         if program.terminal && libc::ioctl(0, libc::TIOCSCTTY, 0) == -1 {
-            return (2, io::Error::last_os_error());
+            return 2;
         }
-        close_others(program, failure);
-        libc::execve(program.path.as_ptr(), argv.as_ptr(), env.as_ptr());
-        (3, io::Error::last_os_error())
+        for (first, last) in child.gaps {
+            libc::close_range(*first, *last, 0);
+        }
+        libc::execve(program.path.as_ptr(), child.argv.as_ptr(), child.env.as_ptr());
+        3
     }
 }
 
-#[expect(unsafe_code, reason = "called between fork and exec")]
-unsafe fn reset_signals() {
-    // SAFETY: the dispositions are set to the default, which runs no code of ours; the set is
-    // initialised before it is used.
+/// Gives every signal its default. Once in the stage, for all that come from it: an ignored signal
+/// is inherited by every program, a caught one by none.
+pub(in crate::session) fn default_signals() {
+    #[expect(unsafe_code, reason = "rt_sigaction(2)")]
+    // SAFETY: the default runs no code of ours. The system call itself, since the library will not
+    // touch two of the 64. All zeros: the default, no flags, no mask.
     unsafe {
-        // The system call itself: the library will not touch two of the 64, and they are inherited
-        // like any other. All zeros: the default, no flags, no mask.
         let default = [0_u64; 4];
         for number in 1..=64 {
             libc::syscall(
@@ -161,25 +184,34 @@ unsafe fn reset_signals() {
                 8,
             );
         }
+    }
+}
+
+/// Takes back what a holder does to signals (`process::child_deaths`).
+#[expect(unsafe_code, reason = "called before exec")]
+unsafe fn own_no_signals() {
+    // SAFETY: the default runs no code of ours; the set is initialised before it is used.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         let mut none = std::mem::zeroed::<libc::sigset_t>();
         libc::sigemptyset(&raw mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
     }
 }
 
-#[expect(unsafe_code, reason = "called between fork and exec")]
-unsafe fn close_others(program: &Program<'_>, failure: RawFd) {
-    let mut kept: Vec<RawFd> = program.descriptors.iter().map(|(_, its)| *its).collect();
-    kept.push(failure);
+/// The ranges of descriptors that the program is not to have.
+fn gaps(program: &Program<'_>) -> Vec<(u32, u32)> {
+    let mut kept: Vec<u32> =
+        program.descriptors.iter().filter_map(|(_, its)| u32::try_from(*its).ok()).collect();
     kept.sort_unstable();
+    let mut gaps = Vec::new();
     let mut from = 3;
     for descriptor in kept.into_iter().filter(|&descriptor| descriptor >= 3) {
         if descriptor > from {
-            // SAFETY: closes descriptors that only this child has.
-            unsafe { libc::close_range(from.unsigned_abs(), (descriptor - 1).unsigned_abs(), 0) };
+            gaps.push((from, descriptor - 1));
         }
         from = descriptor + 1;
     }
-    // SAFETY: as above.
-    unsafe { libc::close_range(from.unsigned_abs(), u32::MAX, 0) };
+    gaps.push((from, u32::MAX));
+    gaps
 }

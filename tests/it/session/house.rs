@@ -67,6 +67,7 @@ pub(super) fn spec(folder: &std::path::Path) -> SessionSpec {
         size: Size::default(),
         transcript: folder.join("transcript"),
         tmp: folder.join("tmp"),
+        policy: Vec::new(),
     }
 }
 
@@ -228,7 +229,10 @@ impl Session {
 
     /// A command's streams, with line ends as the program wrote them.
     pub(super) fn output(&self, end: &CommandEnd) -> [String; 2] {
-        let read = |name| std::fs::read(self.folder.path().join("transcript").join(name)).unwrap();
+        // A file without a byte is not made.
+        let read = |name| {
+            std::fs::read(self.folder.path().join("transcript").join(name)).unwrap_or_default()
+        };
         let (raw, idx) = (read("out.raw"), read("out.idx"));
         assert_eq!(idx.len() % RECORD_BYTES, 0);
         let mut streams = [Vec::new(), Vec::new()];

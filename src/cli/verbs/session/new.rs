@@ -63,7 +63,8 @@ impl New {
             None => sources::current_folder()?,
         };
         let place = coordinator::for_command(&cwd)?;
-        let mut defaults = sources::load_agents(None, &place.root)?.session_defaults;
+        let agents = sources::load_agents(None, &place.root)?;
+        let mut defaults = agents.session_defaults;
         defaults.ttl_ms = self.ttl.or(defaults.ttl_ms);
         let wanted = NewSession {
             name: self.name,
@@ -72,6 +73,7 @@ impl New {
             size: self.size.unwrap_or_default(),
             env: environment(&self.env)?,
             client_env: sources::client_env_passing(&[]),
+            policy: agents.policy,
             defaults,
         };
         let session = open(&place, &wanted)?;

@@ -328,10 +328,7 @@ fn tables_and_agents() {
         (
             "",
             "[policy]\nalow = ['x']\n",
-            &[
-                "agents.toml:1:2: `policy` is not supported yet",
-                "agents.toml:2:1: unknown key `alow` | did you mean `allow`?",
-            ],
+            &["agents.toml:2:1: unknown key `alow` | did you mean `allow`?"],
         ),
         (
             "",

@@ -13,9 +13,11 @@ use super::action::{Action, Decision};
 use super::durations::Durations;
 use super::history::History;
 use super::inbox::{ConnectionId, Event};
+use super::lifecycle::Terms;
+use super::pending::Pending;
 use super::runs::Run;
 use super::sessions::Session;
-use crate::control::{Failure, FailureKind, Response, RunLine};
+use crate::control::{ClosedWhy, Failure, FailureKind, Response, RunLine};
 use crate::domain::board::{BoardEntry, Version, Writer};
 use crate::domain::event::{Event as Fact, Stamped};
 use crate::domain::ids::{RunId, SessionId, WorkspaceId};
@@ -27,8 +29,6 @@ const AFTER_EXEC_MS: u64 = 10_000;
 const AFTER_SESSION_MS: u64 = 60_000;
 /// And this long after it began when nobody came.
 const UNUSED_MS: u64 = 10_000;
-/// A named session that nobody uses is closed after this long.
-const SESSION_TTL_MS: u64 = 30 * 60_000;
 
 /// Where this workspace's things lie.
 #[derive(Clone, Debug)]
@@ -71,6 +71,14 @@ pub(super) struct Desk {
     pub(super) names: HashMap<String, SessionId>,
     pub(super) clients: BTreeSet<ConnectionId>,
     pub(super) durations: Durations,
+    /// Requests that wait for something in a session.
+    pub(super) pending: Pending,
+    /// What holds for sessions.
+    pub(super) terms: Terms,
+    /// When orphans and old transcripts were last looked for.
+    pub(super) swept_at: Option<Timestamp>,
+    /// Inputs handed to holders so far.
+    pub(super) inputs: u64,
     pub(super) since: Timestamp,
     /// Version of the last entry that this node wrote.
     pub(super) version: Version,
@@ -99,6 +107,10 @@ impl Desk {
             names: HashMap::new(),
             clients: BTreeSet::new(),
             durations: history.durations,
+            pending: Pending::default(),
+            terms: Terms::default(),
+            swept_at: None,
+            inputs: 0,
             since: now,
             version,
             decision: Decision::default(),
@@ -130,15 +142,12 @@ impl Desk {
             self.run_tick(&run, now);
         }
         self.kill_overdue(now);
-        let stale: Vec<SessionId> = self
-            .names
-            .values()
-            .filter(|id| self.sessions.get(*id).is_some_and(|session| expired(session, now)))
-            .cloned()
-            .collect();
-        for session in stale {
-            self.close_session(&session, now);
+        self.close_unused(now);
+        self.settle(now);
+        for session in self.pending.overdue(now) {
+            self.serve(&session, now);
         }
+        self.sweep_when_due(now);
     }
 
     /// What has been decided since the last call.
@@ -149,14 +158,11 @@ impl Desk {
     /// When `tick` has something to do next.
     pub(super) fn next_deadline(&self) -> Option<Timestamp> {
         let runs = self.runs.values().filter_map(Run::next_deadline);
-        let sessions = self
-            .names
-            .values()
-            .filter_map(|id| self.sessions.get(id))
-            .map(|session| session.used.plus_ms(SESSION_TTL_MS));
+        let sessions =
+            [self.next_unused(), self.next_settling(), self.pending.next_due(), self.next_sweep()];
         let closing = self.sessions.values().filter(|session| !session.is_attempts());
         let closing = closing.filter_map(|session| session.close_by);
-        runs.chain(sessions).chain(closing).chain(self.ending_at()).min()
+        runs.chain(sessions.into_iter().flatten()).chain(closing).chain(self.ending_at()).min()
     }
 
     /// True once the coordinator may end: told to, or started for clients that are all gone.
@@ -211,7 +217,7 @@ impl Desk {
             .map(|session| session.id.clone())
             .collect();
         for session in free {
-            self.close_session(&session, now);
+            self.close_session(&session, ClosedWhy::Closed, now);
         }
     }
 
@@ -225,6 +231,7 @@ impl Desk {
         for run in orphaned {
             self.cancel_run(&run, false, now);
         }
+        self.pending.drop_connection(connection);
         self.drop_asker(connection, now);
     }
 
@@ -271,10 +278,6 @@ impl Desk {
     }
 }
 
-fn expired(session: &Session, now: Timestamp) -> bool {
-    session.is_idle() && session.used.plus_ms(SESSION_TTL_MS) <= now
-}
-
 /// The refusal for something that the workspace does not know.
 pub(super) fn not_found(what: &str, hint: &str) -> Failure {
     Failure {
@@ -283,3 +286,6 @@ pub(super) fn not_found(what: &str, hint: &str) -> Failure {
         hint: Some(hint.to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,9 @@ use super::calls::end_without_status;
 use super::desk::Desk;
 use super::inbox::ConnectionId;
 use super::reading;
-use super::sessions::{Asker, Owner, Session, SessionState};
+use super::sessions::{Asker, Owner, SessionState};
+use super::shelf::Entry;
+use crate::control::ClosedWhy;
 use crate::domain::board::Writer;
 use crate::domain::event::Event as Record;
 use crate::domain::ids::{CommandId, SessionId};
@@ -17,9 +19,6 @@ use crate::session::wire::{Ask, CommandEnd, Fact, FactBody, Listener};
 
 /// Facts are acknowledged in groups of this many.
 const ACK_EVERY: u64 = 32;
-/// How long a holder may take to close its session. It says so within 15 s, with the survivors;
-/// one that does not is stopped, or hangs, and is killed.
-const CLOSING_MS: u64 = 20_000;
 
 impl Desk {
     pub(super) fn fact(&mut self, id: &SessionId, fact: Fact, now: Timestamp) {
@@ -38,15 +37,13 @@ impl Desk {
             FactBody::Started { command, at, offset } => {
                 self.started(id, &command, at, offset, now)
             }
-            FactBody::Output { .. } => {}
+            FactBody::Output { end } => self.grown(id, end, now),
             FactBody::Awaiting { command, awaiting } => self.awaiting(id, &command, awaiting, now),
             FactBody::Resumed { command } => self.resumed(id, &command, now),
             FactBody::Answered { command, prompt } => {
                 tracing::info!(session = %id, %command, prompt, "answered a prompt");
             }
-            FactBody::Input { request, written } => {
-                tracing::debug!(session = %id, request, ?written, "input");
-            }
+            FactBody::Input { request, written } => self.input_taken(id, request, &written, now),
             FactBody::Noted { command, note } => {
                 let session = self.sessions.get_mut(id);
                 if let Some(record) = session.and_then(|session| session.command(&command)) {
@@ -69,6 +66,7 @@ impl Desk {
         let Some(session) = self.sessions.get_mut(id) else { return };
         tracing::warn!(session = %id, "the session's holder died");
         session.state = SessionState::Closing;
+        session.why = Some(ClosedWhy::Lost);
         let dead = session.holder;
         let others = self.sessions.values().filter(|session| session.id != *id);
         let kept = others.filter_map(|session| session.holder).collect();
@@ -97,12 +95,29 @@ impl Desk {
         if session.state == SessionState::Starting {
             session.state = SessionState::Idle;
         }
+        // What an `exec` of its own leaves is written once, at its end.
+        if !matches!(session.owner, Owner::Call { .. }) {
+            session.is_on_shelf = true;
+            let (folder, entries) = (session.transcript.clone(), vec![session.opened_entry()]);
+            self.act(Action::Shelve { folder, entries });
+        }
+        self.changed(id, now);
         self.attempt_hears(id, attempt::Event::Opened, now);
+    }
+
+    /// Its transcript has grown.
+    fn grown(&mut self, id: &SessionId, end: u64, now: Timestamp) {
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.grow(end, now);
+            self.serve(id, now);
+        }
     }
 
     fn open_failed(&mut self, id: &SessionId, message: &str, now: Timestamp) {
         let Some(session) = self.sessions.get_mut(id) else { return };
         session.state = SessionState::Closing;
+        session.why = Some(ClosedWhy::NotOpened);
+        session.trouble = Some(message.to_owned());
         let reason = Reason::StartFailed { message: message.to_owned() };
         let ends: Vec<CommandEnd> = session
             .commands
@@ -127,9 +142,12 @@ impl Desk {
         let Some(session) = self.sessions.get_mut(id) else { return };
         session.state = SessionState::Busy;
         session.used = now;
+        session.grow(offset, now);
         let Some(record) = session.command(command) else { return };
         record.started = Some((at, offset));
-        let text = record.text.clone();
+        let (text, entry) = (record.text.clone(), Entry::Command { record: record.clone() });
+        self.shelve(id, entry);
+        self.changed(id, now);
         let session = id.clone();
         let command = command.clone();
         self.record(Record::CommandStarted { session, command, text }, now);
@@ -145,6 +163,10 @@ impl Desk {
         let Some(session) = self.sessions.get_mut(id) else { return };
         let Some(index) = session.index_of(command) else { return };
         session.commands[index].awaiting = Some(awaiting.clone());
+        session.commands[index].asked_at = Some(now);
+        session.commands[index].settles_at = None;
+        self.changed(id, now);
+        let Some(session) = self.sessions.get_mut(id) else { return };
         match &mut session.owner {
             Owner::Attempt { .. } => {
                 let Awaiting { prompt, secret, .. } = awaiting.clone();
@@ -156,10 +178,10 @@ impl Desk {
             // An `exec` returns as soon as its command waits; its session ends with it.
             Owner::Call { .. } => {
                 session.commands[index].left_waiting = true;
-                self.close_session(id, now);
+                self.close_session(id, ClosedWhy::Closed, now);
             }
             // In a kept session the command goes on waiting, and only the call returns.
-            Owner::Name { askers, .. } => {
+            Owner::Kept { askers, .. } => {
                 let asker = take_asker(askers, command);
                 if let Some(asker) = asker {
                     self.answer(id, asker, index, now);
@@ -172,7 +194,9 @@ impl Desk {
         let Some(session) = self.sessions.get_mut(id) else { return };
         if let Some(record) = session.command(command).filter(|record| !record.left_waiting) {
             record.awaiting = None;
+            record.settles_at = None;
         }
+        self.changed(id, now);
         self.attempt_hears(id, attempt::Event::Resumed, now);
     }
 
@@ -185,7 +209,7 @@ impl Desk {
     }
 
     /// Ports and their changes go on the board, with the process that really holds them.
-    fn listening(&mut self, id: &SessionId, ports: Vec<Listener>, now: Timestamp) {
+    pub(super) fn listening(&mut self, id: &SessionId, ports: Vec<Listener>, now: Timestamp) {
         let Some(session) = self.sessions.get_mut(id) else { return };
         let before = std::mem::replace(&mut session.listeners, ports.clone());
         let writer = self.writer_of(id);
@@ -208,7 +232,7 @@ impl Desk {
         }
     }
 
-    fn command_ended(&mut self, id: &SessionId, end: CommandEnd, now: Timestamp) {
+    pub(super) fn command_ended(&mut self, id: &SessionId, end: CommandEnd, now: Timestamp) {
         let Some(session) = self.sessions.get_mut(id) else { return };
         session.used = now;
         if session.state == SessionState::Busy {
@@ -223,6 +247,15 @@ impl Desk {
             self.durations.record(&record.text, end.duration_ms);
         }
         record.end = Some(end.clone());
+        let entry = Entry::Command { record: record.clone() };
+        if end.span.raw_end != u64::MAX {
+            session.grow(end.span.raw_end, now);
+        }
+        if end.notes.contains(&Note::SessionEnded) {
+            session.why.get_or_insert(ClosedWhy::ShellEnded);
+        }
+        self.shelve(id, entry);
+        let Some(session) = self.sessions.get_mut(id) else { return };
         let ended = Record::CommandEnded {
             session: id.clone(),
             command: end.command.clone(),
@@ -248,8 +281,8 @@ impl Desk {
             }
             Owner::Upcoming { .. } => {}
             // Answered once the session is closed: what it left behind is gone by then.
-            Owner::Call { .. } => self.close_session(id, now),
-            Owner::Name { askers, .. } => {
+            Owner::Call { .. } => self.close_session(id, ClosedWhy::Closed, now),
+            Owner::Kept { askers, .. } => {
                 if let Some(asker) = take_asker(askers, &end.command) {
                     self.answer(id, asker, index, now);
                 }
@@ -257,42 +290,19 @@ impl Desk {
             }
         }
         self.record(ended, now);
+        self.changed(id, now);
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.forget_old_commands();
+        }
     }
 
-    fn closed(
-        &mut self,
-        id: &SessionId,
-        survivors: &[Child],
-        for_attempt: attempt::Event,
-        now: Timestamp,
-    ) {
-        let Some(session) = self.sessions.get_mut(id) else { return };
-        session.note_closed(survivors);
-        let open: Vec<CommandEnd> = session
-            .commands
-            .iter()
-            .filter(|record| record.end.is_none() && record.awaiting.is_none())
-            .map(|record| end_without_status(record, Reason::SessionClosed, now))
-            .collect();
-        for end in open {
-            self.command_ended(id, end, now);
+    /// Adds a line to a session's record, if it is being written already.
+    fn shelve(&mut self, id: &SessionId, entry: Entry) {
+        let Some(session) = self.sessions.get(id) else { return };
+        if session.is_on_shelf {
+            let folder = session.transcript.clone();
+            self.act(Action::Shelve { folder, entries: vec![entry] });
         }
-        self.listening(id, Vec::new(), now);
-        let owner = self.sessions.get(id).map(|session| session.owner.clone());
-        match owner {
-            Some(Owner::Call { asker: Some(asker) }) => {
-                self.answer(id, asker, 0, now);
-                self.stay_for_exec(now);
-            }
-            Some(Owner::Name { name, .. }) => {
-                self.names.remove(&name);
-                self.stay_for_session(now);
-            }
-            _ => {}
-        }
-        let Some(session) = self.sessions.remove(id) else { return };
-        self.act(Action::Forget { session: id.clone(), tmp: session.tmp.clone() });
-        self.attempt_closed(&session, for_attempt, now);
     }
 
     /// The last words of a command that failed, for telling the environment's failures from its
@@ -306,31 +316,6 @@ impl Desk {
         }
     }
 
-    /// Asks a session's holder to end everything in it.
-    pub(super) fn close_session(&mut self, id: &SessionId, now: Timestamp) {
-        let Some(session) = self.sessions.get_mut(id) else { return };
-        if session.state != SessionState::Closing {
-            session.state = SessionState::Closing;
-            session.close_by = Some(now.plus_ms(CLOSING_MS));
-            self.tell(id, Ask::Close);
-        }
-    }
-
-    /// Kills holders that do not close their sessions. An attempt keeps this deadline itself.
-    pub(super) fn kill_overdue(&mut self, now: Timestamp) {
-        let overdue = |session: &&mut Session| {
-            !session.is_attempts() && session.close_by.is_some_and(|by| by <= now)
-        };
-        let mut killed = Vec::new();
-        for session in self.sessions.values_mut().filter(overdue) {
-            session.close_by = None;
-            killed.push((session.id.clone(), session.holder));
-        }
-        for (session, holder) in killed {
-            self.act(Action::Kill { session, holder });
-        }
-    }
-
     /// A client is gone: what it asked for is ended, and nobody is answered.
     pub(super) fn drop_asker(&mut self, connection: ConnectionId, now: Timestamp) {
         let mut close = Vec::new();
@@ -341,7 +326,7 @@ impl Desk {
                     *asker = None;
                     close.push(session.id.clone());
                 }
-                Owner::Name { askers, .. } => {
+                Owner::Kept { askers, .. } => {
                     for (command, _) in askers.extract_if(.., |(_, a)| a.connection == connection) {
                         end.push((session.id.clone(), command));
                     }
@@ -350,7 +335,7 @@ impl Desk {
             }
         }
         for session in close {
-            self.close_session(&session, now);
+            self.close_session(&session, ClosedWhy::Closed, now);
         }
         for (session, command) in end {
             self.tell(&session, Ask::End { command, reason: Reason::INTERRUPT });
@@ -363,7 +348,7 @@ impl Desk {
         let found = self.sessions.values().find_map(|session| {
             let command = match &session.owner {
                 Owner::Call { asker } if *asker == Some(of) => &session.commands.first()?.id,
-                Owner::Name { askers, .. } => &askers.iter().find(|(_, asker)| *asker == of)?.0,
+                Owner::Kept { askers, .. } => &askers.iter().find(|(_, asker)| *asker == of)?.0,
                 Owner::Call { .. } | Owner::Attempt { .. } | Owner::Upcoming { .. } => return None,
             };
             Some((session.id.clone(), command.clone()))
@@ -375,30 +360,6 @@ impl Desk {
 
     pub(super) fn tell(&mut self, session: &SessionId, ask: Ask) {
         self.act(Action::Tell { session: session.clone(), ask });
-    }
-}
-
-impl Session {
-    /// True for an attempt's.
-    pub(super) fn is_attempts(&self) -> bool {
-        matches!(self.owner, Owner::Attempt { .. })
-    }
-
-    /// True when no command runs and none is on its way.
-    pub(super) fn is_idle(&self) -> bool {
-        self.state == SessionState::Idle && self.commands.iter().all(|record| record.end.is_some())
-    }
-
-    fn index_of(&self, command: &CommandId) -> Option<usize> {
-        self.commands.iter().rposition(|record| record.id == *command)
-    }
-
-    /// With the session everything in it was ended, but for `survivors`.
-    fn note_closed(&mut self, survivors: &[Child]) {
-        let ends = self.commands.iter_mut().filter_map(|record| record.end.as_mut());
-        for child in ends.flat_map(|end| &mut end.children) {
-            child.ended = !survivors.iter().any(|survivor| survivor.pid == child.pid);
-        }
     }
 }
 

@@ -10,7 +10,7 @@ use super::inbox::ConnectionId;
 use super::names;
 use super::story::CommandStory;
 use super::warming::Warm;
-use crate::control::{Answer, Failure, FailureKind, Notice, Response, RunLine, Submit};
+use crate::control::{Answer, ClosedWhy, Failure, FailureKind, Notice, Response, RunLine, Submit};
 use crate::domain::environment;
 use crate::domain::event::{ClientEnv, Event as Record};
 use crate::domain::ids::{AttemptId, CommandId, RunId, SessionId};
@@ -132,6 +132,7 @@ impl Desk {
             return self.refuse(connection, id, failure);
         }
         self.used_for_run();
+        self.heed(plan.session_defaults);
         options.seed = names::seed();
         let run = names::run();
         self.record_durably(
@@ -214,7 +215,7 @@ impl Desk {
                 .flat_map(|run| run.attempts.values().map(|live| live.session.clone()))
                 .collect();
             for session in sessions {
-                self.close_session(&session, now);
+                self.close_session(&session, ClosedWhy::Closed, now);
             }
         }
     }

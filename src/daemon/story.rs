@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use crate::domain::ids::{CommandId, SessionId};
 use crate::domain::outcome::CommandState;
 use crate::domain::result::{Awaiting, Note};
@@ -10,7 +12,7 @@ use crate::report::record::RunReport;
 use crate::session::wire::CommandEnd;
 
 /// A command as it was asked for and as far as it has come.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct CommandRecord {
     /// Its id.
     pub id: CommandId,
@@ -20,11 +22,19 @@ pub(super) struct CommandRecord {
     pub started: Option<(Timestamp, u64)>,
     /// What it waits for now.
     pub awaiting: Option<Awaiting>,
+    /// Since when it waits for that.
+    #[serde(skip)]
+    pub asked_at: Option<Timestamp>,
     /// Remarks while it runs.
     pub notes: Vec<Note>,
     /// True when its `exec` returned because it waits: what became of it later is not that
     /// call's answer.
+    #[serde(skip)]
     pub left_waiting: bool,
+    /// While it takes in what was typed: until then nobody is told that it waits for input, for
+    /// all that is known is of before.
+    #[serde(skip)]
+    pub settles_at: Option<Timestamp>,
     /// How it ended.
     pub end: Option<CommandEnd>,
 }
@@ -37,8 +47,10 @@ impl CommandRecord {
             text,
             started: None,
             awaiting: None,
+            asked_at: None,
             notes: Vec::new(),
             left_waiting: false,
+            settles_at: None,
             end: None,
         }
     }
@@ -48,7 +60,8 @@ impl CommandRecord {
         if self.left_waiting {
             return CommandState::AwaitingInput;
         }
-        match (&self.end, &self.started, &self.awaiting) {
+        let awaiting = self.awaiting.as_ref().filter(|_| self.settles_at.is_none());
+        match (&self.end, &self.started, awaiting) {
             (Some(end), ..) => end.state,
             (None, None, _) => CommandState::Pending,
             (None, Some(_), Some(_)) => CommandState::AwaitingInput,

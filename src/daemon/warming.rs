@@ -5,6 +5,7 @@
 use super::desk::Desk;
 use super::names;
 use super::sessions::{Owner, SessionState};
+use crate::control::ClosedWhy;
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::time::Timestamp;
 use crate::scheduler::Upcoming;
@@ -34,7 +35,7 @@ impl Desk {
             run.warm.extract_if(.., |warm| !upcoming.contains(&warm.next)).collect();
         upcoming.retain(|next| run.warm.iter().all(|warm| warm.next != *next));
         for warm in stale {
-            self.close_session(&warm.session, now);
+            self.close_session(&warm.session, ClosedWhy::Closed, now);
         }
         for next in upcoming {
             let session = names::session();
@@ -60,7 +61,7 @@ impl Desk {
         if is_whole && now.ms_since(warm.since) <= BRISK_MS {
             return Some(warm.session);
         }
-        self.close_session(&warm.session, now);
+        self.close_session(&warm.session, ClosedWhy::Closed, now);
         None
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::ids::{AgentName, Tag, TaskId, WorkspaceId};
 use super::permission::Permissions;
 use super::raw_path;
-use super::session::Shell;
+use super::session::{SessionDefaults, Shell};
 
 /// What a run works from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,6 +25,9 @@ pub struct Plan {
     pub default_env: BTreeMap<String, String>,
     /// `[defaults] env_pass` of `agents.toml`.
     pub default_env_pass: Vec<String>,
+    /// What `[defaults]` of `agents.toml` says of sessions.
+    #[serde(default)]
+    pub session_defaults: SessionDefaults,
     /// `[policy]` of `agents.toml`.
     #[serde(default, skip_serializing_if = "Permissions::is_empty")]
     pub policy: Permissions,

@@ -17,6 +17,7 @@ mod cases_terminal_output;
 mod cases_terminal_typing;
 mod cli_documents;
 mod cli_reports;
+mod cli_session;
 mod cli_sources;
 mod examples;
 mod floor_plan;

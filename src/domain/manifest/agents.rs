@@ -8,14 +8,16 @@ use toml::de::DeTable;
 use super::findings::Findings;
 use super::keys::{AGENT, AGENT_DEFAULTS, AGENTS};
 use super::permissions::permissions;
-use super::read::{entries, env, env_pass, limits, list, name, number, shell, table, tags};
+use super::read::{
+    duration, entries, env, env_pass, limits, list, name, number, shell, table, tags,
+};
 use super::shape::Shape;
 use super::syntax::{Item, parse};
 use super::words::shown;
 use crate::domain::ids::{AgentName, Tag};
 use crate::domain::permission::Permissions;
 use crate::domain::plan::{AdapterKind, Agent, ResourceLimits};
-use crate::domain::session::Shell;
+use crate::domain::session::{SessionDefaults, Shell};
 
 /// Who can work, and what their sessions have in common.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +28,8 @@ pub struct Agents {
     pub default_env: BTreeMap<String, String>,
     /// `[defaults] env_pass`.
     pub default_env_pass: Vec<String>,
+    /// What `[defaults]` says of sessions.
+    pub session_defaults: SessionDefaults,
     /// `[policy]`.
     pub policy: Permissions,
     /// `[defaults] shell`.
@@ -50,6 +54,7 @@ impl Agents {
             agents: vec![local],
             default_env: BTreeMap::new(),
             default_env_pass: Vec::new(),
+            session_defaults: SessionDefaults::default(),
             policy: Permissions::default(),
             default_shell: Shell::default(),
         }
@@ -87,6 +92,19 @@ impl Agents {
                 }
                 "env" => self.default_env = env(key, item, findings),
                 "env_pass" => self.default_env_pass = env_pass(key, item, passed, findings),
+                "max_sessions" => {
+                    self.session_defaults.max_sessions =
+                        number(key, (1, i64::from(u32::MAX)), item, findings)
+                            .and_then(|most| u32::try_from(most).ok());
+                }
+                "session_ttl" => {
+                    self.session_defaults.ttl_ms =
+                        duration(key, item, findings).map(|ttl| ttl.value);
+                }
+                "retention" => {
+                    self.session_defaults.retention_ms =
+                        duration(key, item, findings).map(|ttl| ttl.value);
+                }
                 _ => {}
             }
         }

@@ -31,6 +31,8 @@ pub struct Command {
     pub(super) answered: Option<Answer>,
     /// How often the shell had to be brought back into the loop.
     pub(super) nudges: u32,
+    /// A person has the terminal.
+    pub(super) held: bool,
 }
 
 #[derive(Debug)]
@@ -185,6 +187,7 @@ impl Command {
             inputs,
             answered: None,
             nudges: 0,
+            held: false,
         })
     }
 
@@ -234,6 +237,7 @@ impl Command {
     /// The next time at which `Tick` can change anything.
     pub fn deadline(&self) -> Option<u64> {
         match &self.phase {
+            Phase::Running | Phase::Awaiting(_) if self.held => None,
             Phase::Running => self.running_deadline(),
             Phase::Awaiting(question) => {
                 Some(question.since_ms.saturating_add(self.spec.input_timeout_ms))

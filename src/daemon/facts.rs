@@ -45,6 +45,12 @@ impl Desk {
                 tracing::info!(session = %id, %command, prompt, "answered a prompt");
             }
             FactBody::ServiceReady { command } => self.service_ready(id, &command, now),
+            FactBody::TakenOver { command, by, during } => {
+                tracing::info!(session = %id, %command, by, ?during, "taken over");
+            }
+            FactBody::HandedBack { command } => {
+                tracing::info!(session = %id, %command, "handed back");
+            }
             FactBody::Listening { ports } => self.listening(id, ports, now),
             FactBody::Ended { end } => self.command_ended(id, *end, now),
             FactBody::Closed { survivors } => {

@@ -10,6 +10,7 @@
 //! `screen` draws a whole terminal instead, `prompt` finds a question, `live` decodes while the
 //! bytes still come.
 
+pub mod cast;
 pub mod clean;
 pub mod decode;
 pub mod index;

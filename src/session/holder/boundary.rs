@@ -49,6 +49,7 @@ impl Session {
         if !exists {
             notes.push(Note::CwdMissing { path: cwd.clone() });
         }
+        notes.extend(self.stay_note());
         if let Some(message) = self.capture.take_fault() {
             notes.push(Note::CaptureDegraded { message });
         }
@@ -86,7 +87,7 @@ impl Session {
 
     /// Input that nobody read would be eaten by the next command, and modes that a program left
     /// behind would change its output.
-    fn put_terminals_right(&mut self) -> u64 {
+    pub(super) fn put_terminals_right(&mut self) -> u64 {
         let written = self.input.written;
         let mut discarded = self.input.discard();
         for terminal in [&self.main, &self.stderr] {

@@ -92,6 +92,11 @@ impl Capture {
         self.tail.clear();
     }
 
+    /// What comes next has a record of its own.
+    pub(super) fn cut(&mut self) {
+        self.open = None;
+    }
+
     /// What went wrong since the last call.
     pub(super) fn take_fault(&mut self) -> Option<String> {
         self.fault.take()

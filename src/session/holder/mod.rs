@@ -21,6 +21,7 @@ pub(super) mod proc;
 mod session;
 mod shell;
 mod stage;
+mod takeover;
 pub(super) mod tree;
 mod turn;
 

@@ -77,6 +77,11 @@ impl Looks {
         *self = Self::default();
     }
 
+    /// Whoever waits does so at the second terminal.
+    pub(super) fn is_at_stderr(&self) -> bool {
+        self.at_stderr
+    }
+
     /// True when it is time.
     pub(super) fn is_due(&self, now_ms: u64) -> bool {
         self.due_ms.is_some_and(|due| due <= now_ms)
@@ -212,7 +217,7 @@ impl Session {
         }
     }
 
-    fn send(&mut self, bytes: &[u8], at_stderr: bool) {
+    pub(super) fn send(&mut self, bytes: &[u8], at_stderr: bool) {
         let room = INPUT_BYTES_MAX.saturating_sub(self.input.waiting.len());
         self.input.waiting.extend(&bytes[..bytes.len().min(room)]);
         self.input.at_stderr = at_stderr;

@@ -6,7 +6,7 @@ use std::io;
 use crate::command::event::{Event, Fate};
 use crate::command::state::Command;
 use crate::command::step::step;
-use crate::domain::outcome::Reason;
+use crate::domain::outcome::{CommandState, Reason};
 use crate::domain::session::{CommandSpec, SessionSpec};
 use crate::domain::time::Timestamp;
 use crate::session::wire::{Ask, CommandEnd, FactBody, Span};
@@ -20,6 +20,7 @@ use super::newline::Newline;
 use super::perform::{Input, Looks};
 use super::ports::PortWatch;
 use super::shell::{Doing, Shell};
+use super::takeover::TakeOver;
 use super::tree::Tree;
 use super::turn::Clock;
 
@@ -41,6 +42,8 @@ pub(super) struct Session {
     pub tree: Tree,
     pub queue: VecDeque<Command>,
     pub active: Option<Active>,
+    /// A person has the shell, or watches the running command.
+    pub takeover: Option<TakeOver>,
     pub checker: Option<Checker>,
     pub input: Input,
     pub looks: Looks,
@@ -98,6 +101,7 @@ impl Session {
             tree,
             queue: VecDeque::new(),
             active: None,
+            takeover: None,
             checker: None,
             input: Input::default(),
             looks: Looks::default(),
@@ -115,8 +119,12 @@ impl Session {
 
     /// Takes what the coordinator asks.
     pub(super) fn asked(&mut self, ask: Ask, now_ms: u64) {
+        let Some(ask) = self.keep_waiting(ask, now_ms) else { return };
         match ask {
             Ask::Run { spec } => self.enqueue(spec),
+            Ask::TakeOver { command, by } => self.take_over(command, by, now_ms),
+            Ask::HandBack => self.hand_back(now_ms),
+            Ask::Type { bytes } => self.take_typing(&bytes, now_ms),
             Ask::Input { command, text } => self.take_input(command.as_ref(), &text, now_ms),
             Ask::End { command, reason } => {
                 let queued = self.queue.iter().position(|queued| queued.spec().id == command);
@@ -150,6 +158,9 @@ impl Session {
 
     /// Gives the next command its turn, if the shell is idle.
     pub(super) fn start_next(&mut self, now_ms: u64) {
+        if self.takeover.is_some() {
+            return self.enter_prompt(now_ms);
+        }
         while self.active.is_none() && self.shell.is_ready(now_ms) && self.closing.is_none() {
             let Some(command) = self.queue.pop_front() else { return };
             self.active = Some(Active { command, number: 0, started: None });
@@ -193,10 +204,12 @@ impl Session {
     }
 
     fn keep_output(&mut self, stream: Stream, bytes: &[u8], now_ms: u64) {
+        let stay = self.takeover.as_ref().filter(|stay| stay.is_at_shell());
+        let stay = stay.map_or(0, |stay| stay.number);
         let number = self.active.as_ref().filter(|a| a.started.is_some()).map_or(0, |a| a.number);
         let held_back = if number == 0 { None } else { self.newline.hold_back(stream, bytes) };
         let kept = held_back.as_deref().unwrap_or(bytes);
-        self.capture.append(stream, number, self.clock.micros(), kept);
+        self.capture.append(stream, number.max(stay), self.clock.micros(), kept);
         if self.tell_at_ms.is_none() && self.capture.raw_end() > self.told_end {
             self.tell_at_ms = Some(now_ms + TELL_EVERY_MS);
         }
@@ -213,6 +226,9 @@ impl Session {
             self.shell.report(now_ms).map(|report| (starting, report))
         } {
             let (starting, report) = report;
+            if !starting && self.stay_hears(true, now_ms) {
+                continue;
+            }
             if starting {
                 let holder = i32::try_from(std::process::id()).unwrap_or(0);
                 self.facts.push(FactBody::Opened { holder, shell: self.shell.pid });
@@ -235,6 +251,7 @@ impl Session {
                 }
             }
         }
+        self.stay_hears(false, now_ms);
     }
 
     /// Takes what the parser found.
@@ -277,6 +294,7 @@ impl Session {
             self.facts.push(FactBody::OpenFailed { message });
         }
         self.feed(Event::ShellGone { fate }, now_ms);
+        self.stay_lost_shell(fate, now_ms);
         if self.active.is_none() {
             self.close(now_ms);
         }
@@ -290,6 +308,9 @@ impl Session {
         }
         if self.tree_due_ms.is_some_and(|due| due <= now_ms) {
             self.look_at_tree(now_ms);
+        }
+        if self.takeover.as_ref().and_then(TakeOver::due).is_some_and(|due| due <= now_ms) {
+            self.tend_stay(now_ms);
         }
         if self.looks.is_due(now_ms) {
             self.look(now_ms);
@@ -330,7 +351,10 @@ impl Session {
             self.checker.as_ref().map(|checker| checker.due_ms),
             self.closing.as_ref().and_then(Closing::due),
             self.tell_at_ms,
-            self.shell.settles_at().filter(|&at| at > now_ms && !self.queue.is_empty()),
+            self.takeover.as_ref().and_then(TakeOver::due),
+            self.shell.settles_at().filter(|&at| {
+                at > now_ms && (self.takeover.is_some() || !self.queue.is_empty())
+            }),
         ]
         .into_iter()
         .flatten()
@@ -351,9 +375,10 @@ impl Session {
     /// Reports a command that never ran.
     pub(super) fn tell_unstarted(&mut self, spec: &CommandSpec, reason: Reason) {
         let (raw, idx) = (self.capture.raw_end(), self.capture.idx_end());
+        let late = matches!(reason, Reason::Total { .. });
         let end = Box::new(CommandEnd {
             command: spec.id.clone(),
-            state: crate::domain::outcome::CommandState::Failed,
+            state: if late { CommandState::Timeout } else { CommandState::Failed },
             reason: Some(reason),
             exit_code: None,
             pipe_status: None,
@@ -361,7 +386,7 @@ impl Session {
             started_at: None,
             duration_ms: 0,
             children: Vec::new(),
-            notes: Vec::new(),
+            notes: self.stay_note().into_iter().collect(),
             awaiting: None,
             span: Span { raw_start: raw, raw_end: raw, idx_start: idx, idx_end: idx },
             merged: spec.merge,

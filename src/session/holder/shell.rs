@@ -62,6 +62,8 @@ pub(super) struct Shell {
     settles_at_ms: Option<u64>,
     /// `$PWD` as last reported.
     cwd: Vec<u8>,
+    /// A person has been at its prompt: readline reads there from now on.
+    pub has_prompted: bool,
 }
 
 impl Shell {
@@ -122,6 +124,7 @@ impl Shell {
             interrupted: false,
             settles_at_ms: None,
             cwd: spec.cwd.as_os_str().as_bytes().to_vec(),
+            has_prompted: false,
         })
     }
 
@@ -196,7 +199,11 @@ impl Shell {
         self.say_go()
     }
 
-    fn say_go(&self) -> io::Result<()> {
+    /// Sends the word to go alone.
+    ///
+    /// # Errors
+    /// When the channel is gone.
+    pub(super) fn say_go(&self) -> io::Result<()> {
         let go = self.go.as_ref().ok_or(io::ErrorKind::BrokenPipe)?;
         write_whole(go, &[0])
     }

@@ -8,3 +8,4 @@ mod input;
 mod limits;
 mod measure;
 mod stage;
+mod takeover;

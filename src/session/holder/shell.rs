@@ -61,10 +61,7 @@ pub(super) struct Shell {
     /// it gets no other.
     settles_at_ms: Option<u64>,
     /// `$PWD` as last reported.
-    cwd: Vec<u8>,
-    /// A person has been at its prompt: readline reads there from now on.
-    pub has_prompted: bool,
-}
+    cwd: Vec<u8>,}
 
 impl Shell {
     /// Starts bash with the driver.
@@ -124,7 +121,6 @@ impl Shell {
             interrupted: false,
             settles_at_ms: None,
             cwd: spec.cwd.as_os_str().as_bytes().to_vec(),
-            has_prompted: false,
         })
     }
 

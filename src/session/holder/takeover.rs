@@ -24,8 +24,8 @@ use super::super::os::process;
 use super::probe::View;
 use super::session::{Session, Started};
 
-/// How long the shell may take from its loop to the prompt.
-const ENTER_MS: u64 = 5_000;
+/// How long the shell may take from its loop to the prompt, and from there into the loop.
+const STEP_MS: u64 = 5_000;
 /// How often a shell on its way back is looked at.
 const LOOK_EVERY_MS: u64 = 10;
 /// And where a person's program keeps it.
@@ -68,6 +68,10 @@ enum Stage {
         until_ms: u64,
     },
     AtPrompt,
+    /// Back in the loop, it is told to leave it once more: readline is turned off at the prompt.
+    Closing {
+        until_ms: u64,
+    },
     Leaving {
         since_ms: u64,
         due_ms: u64,
@@ -87,7 +91,7 @@ impl TakeOver {
     pub(super) fn due(&self) -> Option<u64> {
         let stage = match self.stage {
             Stage::Watching | Stage::AtPrompt => None,
-            Stage::Entering { until_ms } => Some(until_ms),
+            Stage::Entering { until_ms } | Stage::Closing { until_ms } => Some(until_ms),
             Stage::Leaving { due_ms, .. } => Some(due_ms),
         };
         let limits = self.limits.iter().map(|&(_, due_ms, _)| due_ms);
@@ -106,7 +110,8 @@ impl Session {
     /// A person wants the shell.
     pub(super) fn take_over(&mut self, id: CommandId, by: String, now_ms: u64) {
         if let Some(stay) = &mut self.takeover {
-            if matches!(stay.stage, Stage::Leaving { .. }) || stay.leave {
+            let leaves = matches!(stay.stage, Stage::Leaving { .. } | Stage::Closing { .. });
+            if leaves || stay.leave {
                 stay.again = Some((id, by));
             } else {
                 let message = "the session is taken over already".to_owned();
@@ -207,16 +212,20 @@ impl Session {
         }
         self.read_terminals(now_ms);
         self.tree.begin();
-        // What prepares the prompt is typed, for only there it takes effect, and nobody is to see
-        // it. The prompt itself waits for the echo.
+        self.leave_loop(driver::FIRST_LINE, Stage::Entering { until_ms: now_ms + STEP_MS }, now_ms);
+    }
+
+    /// Lets the shell out of its loop to read `line` at its prompt.
+    fn leave_loop(&mut self, line: &[u8], stage: Stage, now_ms: u64) {
+        // Readline does not show what it reads of a terminal without echo.
         self.main.set_echo(false);
-        self.send(&driver::prompt_line(self.shell.has_prompted), false);
+        self.send(line, false);
         if let Err(error) = self.shell.give(None, true, driver::LEAVE_LOOP) {
             let message = format!("the shell cannot be told: {error}");
             return self.end_stay(Err(Reason::StartFailed { message }), now_ms);
         }
         if let Some(stay) = &mut self.takeover {
-            stay.stage = Stage::Entering { until_ms: now_ms + ENTER_MS };
+            stay.stage = stage;
         }
     }
 
@@ -234,7 +243,6 @@ impl Session {
             Stage::Entering { .. } if self.shell.may_be_given_again() => {
                 stay.stage = Stage::AtPrompt;
                 let leave = stay.leave;
-                self.shell.has_prompted = true;
                 self.read_terminals(now_ms);
                 self.main.restore_modes();
                 self.capture.begin();
@@ -244,7 +252,14 @@ impl Session {
                     self.hand_back(now_ms);
                 }
             }
-            _ if ended => self.end_stay(Ok(()), now_ms),
+            Stage::Closing { .. } if ended => self.end_stay(Ok(()), now_ms),
+            _ if ended => {
+                // Whatever was typed is not for what comes now.
+                self.input.discard();
+                self.main.discard_input();
+                let stage = Stage::Closing { until_ms: now_ms + STEP_MS };
+                self.leave_loop(driver::LAST_LINE, stage, now_ms);
+            }
             _ => {}
         }
         true
@@ -256,7 +271,7 @@ impl Session {
         match stay.stage {
             Stage::Watching => self.end_stay(Ok(()), now_ms),
             Stage::Entering { .. } => stay.leave = true,
-            Stage::Leaving { .. } => stay.again = None,
+            Stage::Leaving { .. } | Stage::Closing { .. } => stay.again = None,
             Stage::AtPrompt => {
                 stay.stage = Stage::Leaving {
                     since_ms: now_ms,
@@ -279,7 +294,7 @@ impl Session {
         self.end_persons_program(now_ms);
         let Some(stay) = &self.takeover else { return };
         match stay.stage {
-            Stage::Entering { until_ms } if until_ms <= now_ms => {
+            Stage::Entering { until_ms } | Stage::Closing { until_ms } if until_ms <= now_ms => {
                 // Where it stands nobody knows.
                 self.end_stay(Err(Reason::ShellReplaced), now_ms);
                 self.close(now_ms);
@@ -369,7 +384,10 @@ impl Session {
     /// The person has ended the shell.
     pub(super) fn stay_lost_shell(&mut self, fate: Fate, now_ms: u64) {
         if self.takeover.as_ref().is_some_and(TakeOver::is_at_shell) {
-            let (state, reason, exit_code) = of_fate(fate);
+            let (state, reason, exit_code) = match self.closing {
+                Some(_) => (CommandState::Failed, Some(Reason::SessionClosed), None),
+                None => of_fate(fate),
+            };
             self.tell_stay(state, reason, exit_code, true, now_ms);
         }
     }

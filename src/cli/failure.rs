@@ -38,6 +38,12 @@ pub(super) enum Kind {
     NotFound,
     /// The session has ended.
     SessionClosed,
+    /// The session has ended because nobody used it, or what it said is kept no longer.
+    SessionExpired,
+    /// As many sessions are open as may be.
+    SessionLimit,
+    /// Somebody else holds the session's terminal.
+    Claimed,
     /// The machine cannot: a full disk, a folder that may not be written.
     Machine,
     /// Client and coordinator are of different versions.
@@ -111,8 +117,10 @@ impl Failure {
             | Kind::Manifest
             | Kind::Unsupported
             | Kind::NotFound
-            | Kind::SessionClosed => exit::USAGE,
-            Kind::Machine => exit::ENVIRONMENT,
+            | Kind::Claimed
+            | Kind::SessionClosed
+            | Kind::SessionExpired => exit::USAGE,
+            Kind::Machine | Kind::SessionLimit => exit::ENVIRONMENT,
             Kind::Version | Kind::Coordinator | Kind::Internal => exit::INTERNAL,
             Kind::Interrupted => exit::INTERRUPTED,
         }
@@ -194,6 +202,8 @@ impl From<Refusal> for Failure {
             FailureKind::Usage => Kind::Usage,
             FailureKind::NotFound => Kind::NotFound,
             FailureKind::SessionClosed => Kind::SessionClosed,
+            FailureKind::SessionLimit => Kind::SessionLimit,
+            FailureKind::Claimed => Kind::Claimed,
             FailureKind::Version => Kind::Version,
             FailureKind::Environment => Kind::Machine,
             FailureKind::ShuttingDown => Kind::Coordinator,
@@ -266,6 +276,10 @@ mod tests {
             (Kind::Manifest, 2),
             (Kind::Unsupported, 2),
             (Kind::NotFound, 2),
+            (Kind::SessionClosed, 2),
+            (Kind::SessionExpired, 2),
+            (Kind::SessionLimit, 3),
+            (Kind::Claimed, 2),
             (Kind::Machine, 3),
             (Kind::Version, 5),
             (Kind::Coordinator, 5),

@@ -89,6 +89,7 @@ pub(super) fn submit() -> Submit {
         agents: Vec::new(),
         default_env: BTreeMap::new(),
         default_env_pass: Vec::new(),
+        session_defaults: Default::default(),
         tasks: Vec::new(),
     };
     let (selected, detach) = (None, false);

@@ -37,7 +37,7 @@ impl Command {
     ) -> Vec<Effect> {
         // The status after our own interrupt is not the command's; 130 is what an interrupted
         // one is known by.
-        let exit_code = (reason == Reason::Interrupted).then_some(130);
+        let exit_code = matches!(reason, Reason::Interrupted { .. }).then_some(130);
         let outcome = Outcome { exit_code, ..Outcome::plain(state, Some(reason)) };
         let ending = Ending::new(outcome, EndStep::Interrupted, ShellStands::Busy, now_ms);
         let awaited = matches!(self.phase, Phase::Awaiting(_));

@@ -82,7 +82,7 @@ pub(super) fn reads(count: u64) -> Sight {
 }
 
 fn interrupted() -> Event<'static> {
-    Event::End { reason: Reason::Interrupted }
+    Event::End { reason: Reason::INTERRUPT }
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn before_it_runs() {
 
     let mut dropped = Bench::pending(spec("a"));
     assert_eq!(dropped.at(0, interrupted()), [Effect::Finish]);
-    assert_eq!(dropped.end(), (CommandState::Failed, Some(Reason::Interrupted), None));
+    assert_eq!(dropped.end(), (CommandState::Failed, Some(Reason::INTERRUPT), None));
 
     let mut nowhere = Bench::pending(spec("a"));
     assert_eq!(nowhere.at(0, Event::Turn), [Effect::Start]);
@@ -244,7 +244,7 @@ fn ending_goes_step_by_step() {
     assert_eq!(bench.at(5, Event::Tree { left: 1 }), [Effect::Kill]);
     assert_eq!(bench.reported(137), []);
     assert_eq!(bench.at(1, Event::Tree { left: 0 }), [Effect::Finish]);
-    assert_eq!(bench.end(), (CommandState::Failed, Some(Reason::Interrupted), Some(130)));
+    assert_eq!(bench.end(), (CommandState::Failed, Some(Reason::INTERRUPT), Some(130)));
 }
 
 #[test]

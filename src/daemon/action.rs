@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use super::inbox::ConnectionId;
+use super::shelf::Entry;
 use super::story::{CommandStory, ReportDraft};
 use crate::control::Response;
 use crate::domain::board::BoardEntry;
 use crate::domain::event::Stamped;
 use crate::domain::ids::{CommandId, RunId, SessionId};
 use crate::domain::session::SessionSpec;
+use crate::domain::time::Timestamp;
 use crate::session::wire::Ask;
 
 /// What came of one round of events. The actions are carried out once the records are in the
@@ -22,6 +24,17 @@ pub(super) struct Decision {
     pub durable: bool,
     /// What to do then.
     pub actions: Vec<Action>,
+}
+
+/// Which answer a command's result becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ExecForm {
+    /// `Ran`.
+    Ran,
+    /// `Waited`.
+    Waited,
+    /// `Interrupted`.
+    Interrupted,
 }
 
 impl Action {
@@ -95,6 +108,28 @@ pub(super) enum Action {
         request: u64,
         /// What is known but its texts.
         story: Box<CommandStory>,
+        /// Which answer it is.
+        form: ExecForm,
+        /// The transcript's end, as it was last told.
+        end: u64,
+    },
+    /// Add lines to a session's record on the disk.
+    Shelve {
+        /// The session's folder.
+        folder: PathBuf,
+        /// The lines.
+        entries: Vec<Entry>,
+    },
+    /// Look for what earlier coordinators' sessions left running, and remove old transcripts.
+    Tidy {
+        /// The sessions that are open.
+        open: Vec<SessionId>,
+        /// How long transcripts stay after their session's end, in ms.
+        retention_ms: u64,
+        /// True when orphans are looked for, too.
+        orphans: bool,
+        /// Now.
+        now: Timestamp,
     },
     /// Build the report of a run that goes on, and answer with it.
     SendReport {

@@ -12,7 +12,7 @@ use super::sessions::{Owner, REPORT_KEEP, Session};
 use super::story::CommandRecord;
 use crate::adapter;
 use crate::command::tier;
-use crate::control::Notice;
+use crate::control::{ClosedWhy, Notice};
 use crate::domain::board::Writer;
 use crate::domain::environment::{self, Layers, SessionFacts};
 use crate::domain::event::Event as Record;
@@ -138,8 +138,7 @@ impl Desk {
         let p95_ms = self.durations.p95_ms(&text);
         let ask = command_spec(spec, command.clone(), text.clone(), role, p95_ms);
         if let Some(session) = self.sessions.get_mut(&session) {
-            session.commands.push(CommandRecord::new(command.clone(), text));
-            session.used = now;
+            session.take(CommandRecord::new(command.clone(), text), now);
         }
         let url = ask.ready.as_ref().and_then(|ready| match ready {
             Ready::Http(url) => Some(url.clone()),
@@ -162,7 +161,7 @@ impl Desk {
     /// Closes the attempt's session. One that is over already has said so before, or says so now.
     fn close_for_attempt(&mut self, id: &RunId, task: usize, session: &SessionId, now: Timestamp) {
         if self.sessions.contains_key(session) {
-            self.close_session(session, now);
+            self.close_session(session, ClosedWhy::Closed, now);
         } else {
             self.attempt_step(id, task, attempt::Event::Closed { survivors: Vec::new() }, now);
         }
@@ -172,7 +171,7 @@ impl Desk {
     fn owner_of(&self, session: &SessionId) -> Option<(RunId, usize)> {
         match &self.sessions.get(session)?.owner {
             Owner::Attempt { run, task, .. } => Some((run.clone(), *task)),
-            Owner::Call { .. } | Owner::Name { .. } => None,
+            Owner::Call { .. } | Owner::Kept { .. } => None,
         }
     }
 

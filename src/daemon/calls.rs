@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::action::Action;
+use super::action::{Action, ExecForm};
 use super::desk::{Desk, not_found};
 use super::inbox::ConnectionId;
 use super::names;
+use super::session_calls::{check_name, not_open};
 use super::sessions::{Asker, EXEC_KEEP, Owner, Session, SessionState};
 use super::story::CommandRecord;
 use crate::command::tier;
@@ -15,12 +16,13 @@ use crate::control::{
     Status,
 };
 use crate::domain::environment::{self, Layers, SessionFacts};
-use crate::domain::ids::SessionId;
+use crate::domain::ids::{CommandId, SessionId};
 use crate::domain::outcome::{CommandState, Reason};
 use crate::domain::plan::{StopRule, TimeLimits};
 use crate::domain::result::SCHEMA_VERSION;
 use crate::domain::session::{CommandSpec, SessionSpec, Shell, Size, UnansweredInput};
 use crate::domain::time::Timestamp;
+use crate::policy::claim::Operation;
 use crate::session::wire::{Ask, CommandEnd, Span};
 
 /// How long a command may wait for input when nobody said.
@@ -29,6 +31,7 @@ pub(super) const INPUT_TIMEOUT_MS: u64 = 10 * 60_000;
 impl Desk {
     pub(super) fn asked(&mut self, connection: ConnectionId, request: Request, now: Timestamp) {
         let Request { id, call } = request;
+        let asker = Asker { connection, request: id };
         match call {
             Call::Hello { version } => self.hello(connection, id, version),
             Call::Submit { submit } => self.submit(connection, id, *submit, now),
@@ -57,7 +60,34 @@ impl Desk {
                 }
                 None => self.refuse(connection, id, unknown_run(run.as_str())),
             },
-            Call::Exec { exec } => self.exec(Asker { connection, request: id }, *exec, now),
+            Call::Exec { exec } => self.exec(asker, *exec, now),
+            Call::ExecStart { exec } => self.exec_start(asker, *exec, now),
+            Call::Wait { session, command, wait_ms } => {
+                self.wait(asker, &session, command, wait_ms, now);
+            }
+            Call::OpenSession { new } => {
+                self.open_session(asker, *new, now);
+            }
+            Call::ListSessions => {
+                let sessions = self.session_lines();
+                self.reply(connection, id, Answer::Sessions { sessions });
+            }
+            Call::CloseSession { session } => {
+                self.close_asked(asker, &session, now);
+            }
+            Call::Attach { session, size } => self.attach(asker, &session, size, now),
+            Call::Detach { session } => self.detach(asker, &session, now),
+            Call::Type { session, bytes } => self.typed_raw(asker, &session, bytes, now),
+            Call::Resize { session, size } => self.resize(asker, &session, size, now),
+            Call::Look { session, command, seen } => {
+                self.look(asker, &session, command, seen, now);
+            }
+            Call::Input { session, command, input } => {
+                self.input(asker, &session, command, input, now);
+            }
+            Call::Interrupt { session, command } => {
+                self.interrupt_session(asker, &session, command, now);
+            }
             Call::CancelExec { request } => {
                 self.interrupt_exec(Asker { connection, request });
                 self.reply(connection, id, Answer::Cancelling);
@@ -110,68 +140,124 @@ impl Desk {
     }
 
     fn exec(&mut self, asker: Asker, exec: Exec, now: Timestamp) {
-        if self.is_terminating() {
-            return self.refuse(asker.connection, asker.request, shutting_down());
-        }
-        if let Some(offset) = exec.text.bytes().position(|byte| byte == 0) {
-            let message = format!("the command has a NUL byte at offset {offset}; nothing was run");
-            let hint = Some("a shell cannot take NUL bytes: write them with printf".to_owned());
-            let failure = Failure { kind: FailureKind::Usage, message, hint };
-            return self.refuse(asker.connection, asker.request, failure);
+        if let Err(failure) = self.may_exec(&exec) {
+            return self.refuse_asker(asker, failure);
         }
         self.stay_for_exec(now);
-        match exec.session.clone() {
-            None => {
-                let owner = Owner::Call { asker: Some(asker) };
-                let (session, then) = self.new_session(owner, &exec, now);
-                self.run_in(&session, &exec, then, now);
+        if exec.session.is_some() {
+            match self.exec_in_kept(exec, now) {
+                Ok((session, command)) => {
+                    if let Some(Session { owner: Owner::Kept { askers, .. }, .. }) =
+                        self.sessions.get_mut(&session)
+                    {
+                        askers.push((command, asker));
+                    }
+                }
+                Err(failure) => self.refuse_asker(asker, failure),
             }
-            Some(name) => self.exec_in_named(asker, exec, name, now),
+            return;
         }
-    }
-
-    fn exec_in_named(&mut self, asker: Asker, exec: Exec, name: String, now: Timestamp) {
-        if let Some(prompt) = self.prompt_in(&name) {
-            // Behind it a command would wait in silence for as long as nobody answers.
-            let message =
-                format!("session `{name}` waits for input, and nothing more runs in it: {prompt}");
-            let hint = "use another session, or give the first command its answers with --input";
-            let failure =
-                Failure { kind: FailureKind::Usage, message, hint: Some(hint.to_owned()) };
-            return self.refuse(asker.connection, asker.request, failure);
+        if let Err(failure) = self.room_for_session(now) {
+            return self.refuse_asker(asker, failure);
         }
-        let usable = self
-            .names
-            .get(&name)
-            .filter(|id| self.sessions.get(*id).is_some_and(|s| s.state != SessionState::Closing));
-        let (session, then) = if let Some(id) = usable {
-            (id.clone(), None)
-        } else {
-            let owner = Owner::Name { name: name.clone(), askers: Vec::new() };
-            let (id, spec) = self.new_session(owner, &exec, now);
-            self.names.insert(name, id.clone());
-            (id, spec)
-        };
-        let command = self.next_command(&session);
-        if let Some(Session { owner: Owner::Name { askers, .. }, .. }) =
-            self.sessions.get_mut(&session)
-        {
-            askers.push((command, asker));
-        }
+        let owner = Owner::Call { asker: Some(asker) };
+        let (session, then) = self.new_session(owner, &exec, now);
         self.run_in(&session, &exec, then, now);
     }
 
-    /// What a named session's command waits for.
-    fn prompt_in(&self, name: &str) -> Option<String> {
-        let session = self.sessions.get(self.names.get(name)?)?;
-        let waiting = |record: &&CommandRecord| record.end.is_none() && record.awaiting.is_some();
-        let record = session.commands.iter().find(waiting)?;
-        Some(record.awaiting.as_ref()?.prompt.clone())
+    /// Gives a command its place in a kept session's queue, and leaves it there.
+    fn exec_start(&mut self, asker: Asker, exec: Exec, now: Timestamp) {
+        let place = self.may_exec(&exec).and_then(|()| {
+            if exec.session.is_some() {
+                return self.exec_in_kept(exec, now);
+            }
+            let message = "a command that is left alone needs a session that is kept".to_owned();
+            Err(Failure { kind: FailureKind::Usage, message, hint: None })
+        });
+        match place {
+            Ok((session, command)) => {
+                self.reply(asker.connection, asker.request, Answer::Begun { session, command });
+            }
+            Err(failure) => self.refuse_asker(asker, failure),
+        }
     }
 
-    fn next_command(&self, session: &SessionId) -> crate::domain::ids::CommandId {
-        let count = self.sessions.get(session).map_or(0, |session| session.commands.len());
-        names::command(session, u32::try_from(count + 1).unwrap_or(u32::MAX))
+    fn may_exec(&self, exec: &Exec) -> Result<(), Failure> {
+        if self.is_terminating() {
+            return Err(shutting_down());
+        }
+        let Some(offset) = exec.text.bytes().position(|byte| byte == 0) else { return Ok(()) };
+        let message = format!("the command has a NUL byte at offset {offset}; nothing was run");
+        let hint = Some("a shell cannot take NUL bytes: write them with printf".to_owned());
+        Err(Failure { kind: FailureKind::Usage, message, hint })
+    }
+
+    fn exec_in_kept(
+        &mut self,
+        exec: Exec,
+        now: Timestamp,
+    ) -> Result<(SessionId, CommandId), Failure> {
+        let told = exec.session.as_deref().unwrap_or_default();
+        let (session, then) = match self.kept(told)? {
+            Some(id) => {
+                self.may(&id, &Operation::Run, now)?;
+                if let Some(prompt) = self.prompt_in(&id) {
+                    // Behind it a command would wait in silence for as long as nobody answers.
+                    return Err(waits_for_input(told, &prompt));
+                }
+                (id, None)
+            }
+            None => {
+                check_name(told)?;
+                self.heed(exec.defaults);
+                self.room_for_session(now)?;
+                let name = told.to_owned();
+                let owner = Owner::Kept {
+                    name: Some(name.clone()),
+                    by_exec: true,
+                    askers: Vec::new(),
+                };
+                let (id, spec) = self.new_session(owner, &exec, now);
+                self.set_ttl(&id, exec.defaults);
+                self.names.insert(name, id.clone());
+                (id, spec)
+            }
+        };
+        let command = self.run_in(&session, &exec, then, now);
+        Ok((session, command))
+    }
+
+    /// The open session of that name or id; `None` for a name that is free.
+    ///
+    /// # Errors
+    /// When it is an id, and the session is not open or admits no commands.
+    fn kept(&self, told: &str) -> Result<Option<SessionId>, Failure> {
+        let open = |id: &SessionId| {
+            self.sessions.get(id).filter(|session| session.state != SessionState::Closing)
+        };
+        if let Some(id) = self.names.get(told) {
+            return Ok(open(id).map(|session| session.id.clone()));
+        }
+        let id = SessionId::from(told);
+        match open(&id) {
+            Some(session) if session.is_kept() => Ok(Some(id)),
+            Some(_) => Err(Failure {
+                kind: FailureKind::Usage,
+                message: format!("session `{id}` is not kept: it admits no further commands"),
+                hint: None,
+            }),
+            None if told.starts_with("s-") => Err(not_open(&id)),
+            None => Ok(None),
+        }
+    }
+
+    /// What a session's command waits for.
+    fn prompt_in(&self, id: &SessionId) -> Option<String> {
+        let session = self.sessions.get(id)?;
+        let waiting =
+            |record: &&CommandRecord| record.end.is_none() && record.awaiting.is_some();
+        let record = session.commands.iter().find(waiting)?;
+        Some(record.awaiting.as_ref()?.prompt.clone())
     }
 
     fn new_session(
@@ -229,22 +315,7 @@ impl Desk {
 
     /// Keeps a session that is about to be opened.
     pub(super) fn register(&mut self, spec: &SessionSpec, owner: Owner, now: Timestamp) {
-        let session = Session {
-            id: spec.id.clone(),
-            owner,
-            state: SessionState::Starting,
-            holder: None,
-            shell: None,
-            cwd: spec.cwd.clone(),
-            transcript: spec.transcript.clone(),
-            tmp: spec.tmp.clone(),
-            charset: charset(&spec.env),
-            commands: Vec::new(),
-            listeners: Vec::new(),
-            used: now,
-            close_by: None,
-            heard: 0,
-        };
+        let session = Session::new(spec, owner, &self.person, now);
         self.sessions.insert(spec.id.clone(), session);
     }
 
@@ -254,8 +325,9 @@ impl Desk {
         exec: &Exec,
         open: Option<Box<SessionSpec>>,
         now: Timestamp,
-    ) {
-        let id = self.next_command(session);
+    ) -> CommandId {
+        let asked = self.sessions.get(session).map_or(0, |session| session.asked);
+        let id = names::command(session, asked.saturating_add(1));
         let limits = TimeLimits { timeout_ms: exec.timeout_ms, ..TimeLimits::default() };
         let p95_ms = self.durations.p95_ms(&exec.text);
         let spec = CommandSpec {
@@ -277,17 +349,17 @@ impl Desk {
             ready: None,
         };
         if let Some(session) = self.sessions.get_mut(session) {
-            session.commands.push(CommandRecord::new(id, exec.text.clone()));
-            session.used = now;
+            session.take(CommandRecord::new(id.clone(), exec.text.clone()), now);
         }
         let ask = Ask::Run { spec };
         match open {
             Some(spec) => self.act(Action::Open { spec, then: vec![ask] }),
             None => self.act(Action::Tell { session: session.clone(), ask }),
         }
+        id
     }
 
-    /// Answers for one command of a session that is not an attempt's.
+    /// Answers for one command of an open session that is not an attempt's.
     pub(super) fn answer(
         &mut self,
         session: &SessionId,
@@ -296,11 +368,23 @@ impl Desk {
         now: Timestamp,
     ) {
         let Some(session) = self.sessions.get(session) else { return };
-        let Some(record) = session.commands.get(index) else { return };
-        let story = Box::new(session.story(record, now, EXEC_KEEP));
-        let Asker { connection, request } = asker;
-        self.act(Action::AnswerExec { connection, request, story });
+        let action = answer_of(session, asker, index, ExecForm::Ran, now);
+        action.into_iter().for_each(|action| self.act(action));
     }
+}
+
+/// The answer for one command of a session.
+pub(super) fn answer_of(
+    session: &Session,
+    asker: Asker,
+    index: usize,
+    form: ExecForm,
+    now: Timestamp,
+) -> Option<Action> {
+    let record = session.commands.get(index)?;
+    let story = Box::new(session.story(record, now, EXEC_KEEP));
+    let Asker { connection, request } = asker;
+    Some(Action::AnswerExec { connection, request, story, form, end: session.end })
 }
 
 /// The end of a command of which nothing else is known.
@@ -328,13 +412,17 @@ pub(super) fn end_without_status(
     }
 }
 
-/// The character set in `LC_ALL`, `LC_CTYPE` or `LANG`, in the order that POSIX gives them.
-fn charset(env: &[(String, String)]) -> Option<String> {
-    let value = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| {
-        env.iter().find(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value)
-    })?;
-    let (_, charset) = value.split_once('.')?;
-    Some(charset.split('@').next().unwrap_or(charset).to_owned())
+fn waits_for_input(session: &str, prompt: &str) -> Failure {
+    Failure {
+        kind: FailureKind::Usage,
+        message: format!(
+            "session `{session}` waits for input, and nothing more runs in it: {prompt}"
+        ),
+        hint: Some(format!(
+            "answer it with `callboard session send {session} TEXT --enter`, end it with `callboard \
+             session interrupt {session}`, or use another session"
+        )),
+    }
 }
 
 pub(super) fn shutting_down() -> Failure {

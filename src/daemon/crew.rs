@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::action::Action;
+use super::action::{Action, ExecForm};
 use super::desk::Folders;
 use super::inbox::{ConnectionId, Event};
-use super::{probe, reading, reports};
+use super::{probe, reading, reports, retention, shelf};
 use crate::board::Board;
 use crate::control::{Answer, Failure, FailureKind, Notice, Response};
 use crate::domain::board::{BoardEntry, BoardView};
@@ -140,10 +140,37 @@ impl Crew {
                     tracing::warn!(%session, ?killed, "killed a holder that did not close its session");
                 }
             }
-            Action::AnswerExec { connection, request, story } => {
+            Action::AnswerExec { connection, request, story, form, end } => {
                 let long = reading::bytes(&story) > READ_INLINE_MAX;
+                let from = story.record.started.map(|(_, offset)| offset);
                 self.answer(connection, request, long, move || {
-                    Ok(Answer::Ran { result: Box::new(reading::result(&story)) })
+                    let result = Box::new(reading::result(&story));
+                    Ok(match form {
+                        ExecForm::Ran => Answer::Ran { result },
+                        ExecForm::Waited => Answer::Waited { result, from, end },
+                        ExecForm::Interrupted => Answer::Interrupted { result: Some(result) },
+                    })
+                });
+            }
+            Action::Shelve { folder, entries } => {
+                // A session that could not even get its folder leaves nothing.
+                if let Err(error) = shelf::append(&folder, &entries)
+                    && error.kind() != std::io::ErrorKind::NotFound
+                {
+                    tracing::warn!(folder = %folder.display(), %error, "a session's record cannot be written");
+                }
+            }
+            Action::Tidy { open, retention_ms, orphans, now } => {
+                let (sessions, socket) =
+                    (self.folders.sessions.clone(), self.folders.socket.clone());
+                tokio::task::spawn_blocking(move || {
+                    if orphans {
+                        sweep::orphans_of(&socket);
+                    }
+                    let open = open.into_iter().collect();
+                    if let Err(error) = retention::sweep(&sessions, &open, retention_ms, now) {
+                        tracing::warn!(%error, "old transcripts cannot be removed");
+                    }
                 });
             }
             Action::SendReport { connection, request, draft } => {

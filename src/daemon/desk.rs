@@ -13,11 +13,14 @@ use super::action::{Action, Decision};
 use super::durations::Durations;
 use super::history::History;
 use super::inbox::{ConnectionId, Event};
+use super::lifecycle::Terms;
+use super::pending::Pending;
 use super::runs::Run;
 use super::sessions::Session;
-use crate::control::{Failure, FailureKind, Response, RunLine};
+use crate::control::{ClosedWhy, Failure, FailureKind, Response, RunLine};
 use crate::domain::board::{BoardEntry, Version, Writer};
 use crate::domain::event::{Event as Fact, Stamped};
+use crate::domain::claim::Claim;
 use crate::domain::ids::{RunId, SessionId, WorkspaceId};
 use crate::domain::time::Timestamp;
 
@@ -27,8 +30,6 @@ const AFTER_EXEC_MS: u64 = 10_000;
 const AFTER_SESSION_MS: u64 = 60_000;
 /// And this long after it began when nobody came.
 const UNUSED_MS: u64 = 10_000;
-/// A named session that nobody uses is closed after this long.
-const SESSION_TTL_MS: u64 = 30 * 60_000;
 
 /// Where this workspace's things lie.
 #[derive(Clone, Debug)]
@@ -69,6 +70,16 @@ pub(super) struct Desk {
     pub(super) names: HashMap<String, SessionId>,
     pub(super) clients: BTreeSet<ConnectionId>,
     pub(super) durations: Durations,
+    /// Requests that wait for something in a session.
+    pub(super) pending: Pending,
+    /// What holds for sessions.
+    pub(super) terms: Terms,
+    /// When orphans and old transcripts were last looked for.
+    pub(super) swept_at: Option<Timestamp>,
+    /// Inputs handed to holders so far.
+    pub(super) inputs: u64,
+    /// What all command-line calls hold by: this user's claim.
+    pub(super) person: Claim,
     pub(super) since: Timestamp,
     /// Version of the last entry that this node wrote.
     pub(super) version: Version,
@@ -87,6 +98,7 @@ impl Desk {
         version: Version,
         now: Timestamp,
         for_client: bool,
+        uid: u32,
     ) -> Self {
         Self {
             workspace,
@@ -97,6 +109,11 @@ impl Desk {
             names: HashMap::new(),
             clients: BTreeSet::new(),
             durations: history.durations,
+            pending: Pending::default(),
+            terms: Terms::default(),
+            swept_at: None,
+            inputs: 0,
+            person: Claim::command_line(uid),
             since: now,
             version,
             decision: Decision::default(),
@@ -128,15 +145,13 @@ impl Desk {
             self.run_tick(&run, now);
         }
         self.kill_overdue(now);
-        let stale: Vec<SessionId> = self
-            .names
-            .values()
-            .filter(|id| self.sessions.get(*id).is_some_and(|session| expired(session, now)))
-            .cloned()
-            .collect();
-        for session in stale {
-            self.close_session(&session, now);
+        self.close_unused(now);
+        self.settle(now);
+        self.return_lapsed(now);
+        for session in self.pending.overdue(now) {
+            self.serve(&session, now);
         }
+        self.sweep_when_due(now);
     }
 
     /// What has been decided since the last call.
@@ -147,14 +162,16 @@ impl Desk {
     /// When `tick` has something to do next.
     pub(super) fn next_deadline(&self) -> Option<Timestamp> {
         let runs = self.runs.values().filter_map(Run::next_deadline);
-        let sessions = self
-            .names
-            .values()
-            .filter_map(|id| self.sessions.get(id))
-            .map(|session| session.used.plus_ms(SESSION_TTL_MS));
+        let sessions = [
+            self.next_unused(),
+            self.next_settling(),
+            self.next_lapse(),
+            self.pending.next_due(),
+            self.next_sweep(),
+        ];
         let closing = self.sessions.values().filter(|session| !session.is_attempts());
         let closing = closing.filter_map(|session| session.close_by);
-        runs.chain(sessions).chain(closing).chain(self.ending_at()).min()
+        runs.chain(sessions.into_iter().flatten()).chain(closing).chain(self.ending_at()).min()
     }
 
     /// True once the coordinator may end: told to, or started for clients that are all gone.
@@ -209,7 +226,7 @@ impl Desk {
             .map(|session| session.id.clone())
             .collect();
         for session in free {
-            self.close_session(&session, now);
+            self.close_session(&session, ClosedWhy::Closed, now);
         }
     }
 
@@ -223,7 +240,9 @@ impl Desk {
         for run in orphaned {
             self.cancel_run(&run, false, now);
         }
+        self.pending.drop_connection(connection);
         self.drop_asker(connection, now);
+        self.drop_attached(connection, now);
     }
 
     /// A record that may reach the disk a little later.
@@ -267,10 +286,6 @@ impl Desk {
     pub(super) fn is_terminating(&self) -> bool {
         self.terminating
     }
-}
-
-fn expired(session: &Session, now: Timestamp) -> bool {
-    session.is_idle() && session.used.plus_ms(SESSION_TTL_MS) <= now
 }
 
 /// The refusal for something that the workspace does not know.

@@ -1,11 +1,14 @@
 //! What holders report, and what becomes of it for each kind of owner.
 
-use super::action::Action;
-use super::calls::end_without_status;
+use super::action::{Action, ExecForm};
+use super::calls::{answer_of, end_without_status};
+use super::claims::TAKE_OVER;
 use super::desk::Desk;
 use super::inbox::ConnectionId;
 use super::reading;
+use super::shelf::Entry;
 use super::sessions::{Asker, Owner, Session, SessionState};
+use crate::control::{Closed, ClosedWhy};
 use crate::domain::board::Writer;
 use crate::domain::event::Event as Record;
 use crate::domain::ids::{CommandId, SessionId};
@@ -38,18 +41,20 @@ impl Desk {
             FactBody::Started { command, at, offset } => {
                 self.started(id, &command, at, offset, now)
             }
-            FactBody::Output { .. } => {}
+            FactBody::Output { end } => self.grown(id, end, now),
             FactBody::Awaiting { command, awaiting } => self.awaiting(id, &command, awaiting, now),
             FactBody::Resumed { command } => self.resumed(id, &command, now),
             FactBody::Answered { command, prompt } => {
                 tracing::info!(session = %id, %command, prompt, "answered a prompt");
             }
+            FactBody::Input { request, written } => self.input_taken(id, request, &written, now),
             FactBody::ServiceReady { command } => self.service_ready(id, &command, now),
             FactBody::TakenOver { command, by, during } => {
                 tracing::info!(session = %id, %command, by, ?during, "taken over");
             }
             FactBody::HandedBack { command } => {
                 tracing::info!(session = %id, %command, "handed back");
+                self.handed_back(id, &command, now);
             }
             FactBody::Listening { ports } => self.listening(id, ports, now),
             FactBody::Ended { end } => self.command_ended(id, *end, now),
@@ -66,6 +71,7 @@ impl Desk {
         let Some(session) = self.sessions.get_mut(id) else { return };
         tracing::warn!(session = %id, "the session's holder died");
         session.state = SessionState::Closing;
+        session.why = Some(ClosedWhy::Lost);
         let dead = session.holder;
         let others = self.sessions.values().filter(|session| session.id != *id);
         let kept = others.filter_map(|session| session.holder).collect();
@@ -94,12 +100,29 @@ impl Desk {
         if session.state == SessionState::Starting {
             session.state = SessionState::Idle;
         }
+        // What an `exec` of its own leaves is written once, at its end.
+        if !matches!(session.owner, Owner::Call { .. }) {
+            session.is_on_shelf = true;
+            let (folder, entries) = (session.transcript.clone(), vec![session.opened_entry()]);
+            self.act(Action::Shelve { folder, entries });
+        }
+        self.changed(id, now);
         self.attempt_hears(id, attempt::Event::Opened, now);
+    }
+
+    /// Its transcript has grown.
+    fn grown(&mut self, id: &SessionId, end: u64, now: Timestamp) {
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.grow(end, now);
+            self.serve(id, now);
+        }
     }
 
     fn open_failed(&mut self, id: &SessionId, message: &str, now: Timestamp) {
         let Some(session) = self.sessions.get_mut(id) else { return };
         session.state = SessionState::Closing;
+        session.why = Some(ClosedWhy::NotOpened);
+        session.trouble = Some(message.to_owned());
         let reason = Reason::StartFailed { message: message.to_owned() };
         let ends: Vec<CommandEnd> = session
             .commands
@@ -124,9 +147,13 @@ impl Desk {
         let Some(session) = self.sessions.get_mut(id) else { return };
         session.state = SessionState::Busy;
         session.used = now;
+        session.grow(offset, now);
         let Some(record) = session.command(command) else { return };
         record.started = Some((at, offset));
-        let text = record.text.clone();
+        let (text, entry) = (record.text.clone(), Entry::Command { record: record.clone() });
+        self.shelve(id, entry);
+        self.claim_follows(id, now);
+        self.changed(id, now);
         let session = id.clone();
         let command = command.clone();
         self.record(Record::CommandStarted { session, command, text }, now);
@@ -142,6 +169,9 @@ impl Desk {
         let Some(session) = self.sessions.get_mut(id) else { return };
         let Some(index) = session.index_of(command) else { return };
         session.commands[index].awaiting = Some(awaiting.clone());
+        session.commands[index].settles_at = None;
+        self.changed(id, now);
+        let Some(session) = self.sessions.get_mut(id) else { return };
         match &mut session.owner {
             Owner::Attempt { .. } => {
                 let Awaiting { prompt, secret, .. } = awaiting.clone();
@@ -151,10 +181,10 @@ impl Desk {
             // An `exec` returns as soon as its command waits; its session ends with it.
             Owner::Call { .. } => {
                 session.commands[index].left_waiting = true;
-                self.close_session(id, now);
+                self.close_session(id, ClosedWhy::Closed, now);
             }
             // In a kept session the command goes on waiting, and only the call returns.
-            Owner::Name { askers, .. } => {
+            Owner::Kept { askers, .. } => {
                 let asker = take_asker(askers, command);
                 if let Some(asker) = asker {
                     self.answer(id, asker, index, now);
@@ -167,7 +197,9 @@ impl Desk {
         let Some(session) = self.sessions.get_mut(id) else { return };
         if let Some(record) = session.command(command).filter(|record| !record.left_waiting) {
             record.awaiting = None;
+            record.settles_at = None;
         }
+        self.changed(id, now);
         self.attempt_hears(id, attempt::Event::Resumed, now);
     }
 
@@ -206,7 +238,9 @@ impl Desk {
     fn command_ended(&mut self, id: &SessionId, end: CommandEnd, now: Timestamp) {
         let Some(session) = self.sessions.get_mut(id) else { return };
         session.used = now;
-        if session.state == SessionState::Busy {
+        let others = session.commands.iter().filter(|record| record.id != end.command);
+        let more = others.clone().any(|r| r.started.is_some() && r.end.is_none());
+        if session.state == SessionState::Busy && !more {
             session.state = SessionState::Idle;
         }
         let Some(index) = session.index_of(&end.command) else { return };
@@ -214,10 +248,20 @@ impl Desk {
         if record.end.is_some() {
             return;
         }
-        if end.state == CommandState::Completed {
+        let is_stay = record.text == TAKE_OVER;
+        if end.state == CommandState::Completed && !is_stay {
             self.durations.record(&record.text, end.duration_ms);
         }
         record.end = Some(end.clone());
+        let entry = Entry::Command { record: record.clone() };
+        if end.span.raw_end != u64::MAX {
+            session.grow(end.span.raw_end, now);
+        }
+        if end.notes.contains(&Note::SessionEnded) {
+            session.why.get_or_insert(ClosedWhy::ShellEnded);
+        }
+        self.shelve(id, entry);
+        let Some(session) = self.sessions.get_mut(id) else { return };
         let ended = Record::CommandEnded {
             session: id.clone(),
             command: end.command.clone(),
@@ -242,8 +286,9 @@ impl Desk {
                 }
             }
             // Answered once the session is closed: what it left behind is gone by then.
-            Owner::Call { .. } => self.close_session(id, now),
-            Owner::Name { askers, .. } => {
+            Owner::Call { .. } if is_stay => {}
+            Owner::Call { .. } => self.close_session(id, ClosedWhy::Closed, now),
+            Owner::Kept { askers, .. } => {
                 if let Some(asker) = take_asker(askers, &end.command) {
                     self.answer(id, asker, index, now);
                 }
@@ -251,6 +296,20 @@ impl Desk {
             }
         }
         self.record(ended, now);
+        self.claim_follows(id, now);
+        self.changed(id, now);
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.forget_old_commands();
+        }
+    }
+
+    /// Adds a line to a session's record, if it is being written already.
+    fn shelve(&mut self, id: &SessionId, entry: Entry) {
+        let Some(session) = self.sessions.get(id) else { return };
+        if session.is_on_shelf {
+            let folder = session.transcript.clone();
+            self.act(Action::Shelve { folder, entries: vec![entry] });
+        }
     }
 
     fn closed(
@@ -272,21 +331,40 @@ impl Desk {
             self.command_ended(id, end, now);
         }
         self.listening(id, Vec::new(), now);
-        let owner = self.sessions.get(id).map(|session| session.owner.clone());
-        match owner {
-            Some(Owner::Call { asker: Some(asker) }) => {
-                self.answer(id, asker, 0, now);
+        let Some(session) = self.sessions.remove(id) else { return };
+        self.end_session(&session, survivors, now);
+        match &session.owner {
+            Owner::Call { asker: Some(asker) } => {
+                let answer = answer_of(&session, *asker, 0, ExecForm::Ran, now);
+                answer.into_iter().for_each(|action| self.act(action));
                 self.stay_for_exec(now);
             }
-            Some(Owner::Name { name, .. }) => {
-                self.names.remove(&name);
+            Owner::Kept { name, .. } => {
+                if let Some(name) = name {
+                    self.names.remove(name);
+                }
                 self.stay_for_session(now);
             }
             _ => {}
         }
-        let Some(session) = self.sessions.remove(id) else { return };
         self.act(Action::Forget { session: id.clone(), tmp: session.tmp.clone() });
         self.attempt_closed(&session, for_attempt, now);
+    }
+
+    /// Writes a session's end down, and tells everybody who waits at it.
+    fn end_session(&mut self, session: &Session, survivors: &[Child], now: Timestamp) {
+        let why = session.why.unwrap_or(ClosedWhy::ShellEnded);
+        let closed = Closed { at: now, why, survivors: survivors.to_vec() };
+        let mut entries = Vec::new();
+        if !session.is_on_shelf {
+            entries.push(session.opened_entry());
+            let commands = session.commands.iter().cloned();
+            entries.extend(commands.map(|record| Entry::Command { record }));
+        }
+        let line = session.view(None, Some(closed.clone()), now).session;
+        entries.push(Entry::Closed { session: line });
+        self.act(Action::Shelve { folder: session.transcript.clone(), entries });
+        self.serve_closed(session, &closed, now);
     }
 
     /// The last words of a command that failed, for telling the environment's failures from its
@@ -301,10 +379,11 @@ impl Desk {
     }
 
     /// Asks a session's holder to end everything in it.
-    pub(super) fn close_session(&mut self, id: &SessionId, now: Timestamp) {
+    pub(super) fn close_session(&mut self, id: &SessionId, why: ClosedWhy, now: Timestamp) {
         let Some(session) = self.sessions.get_mut(id) else { return };
         if session.state != SessionState::Closing {
             session.state = SessionState::Closing;
+            session.why.get_or_insert(why);
             session.close_by = Some(now.plus_ms(CLOSING_MS));
             self.tell(id, Ask::Close);
         }
@@ -335,7 +414,7 @@ impl Desk {
                     *asker = None;
                     close.push(session.id.clone());
                 }
-                Owner::Name { askers, .. } => {
+                Owner::Kept { askers, .. } => {
                     for (command, _) in askers.extract_if(.., |(_, a)| a.connection == connection) {
                         end.push((session.id.clone(), command));
                     }
@@ -344,10 +423,10 @@ impl Desk {
             }
         }
         for session in close {
-            self.close_session(&session, now);
+            self.close_session(&session, ClosedWhy::Closed, now);
         }
         for (session, command) in end {
-            self.tell(&session, Ask::End { command, reason: Reason::Interrupted });
+            self.tell(&session, Ask::End { command, reason: Reason::INTERRUPT });
         }
     }
 
@@ -357,13 +436,13 @@ impl Desk {
         let found = self.sessions.values().find_map(|session| {
             let command = match &session.owner {
                 Owner::Call { asker } if *asker == Some(of) => &session.commands.first()?.id,
-                Owner::Name { askers, .. } => &askers.iter().find(|(_, asker)| *asker == of)?.0,
+                Owner::Kept { askers, .. } => &askers.iter().find(|(_, asker)| *asker == of)?.0,
                 Owner::Call { .. } | Owner::Attempt { .. } => return None,
             };
             Some((session.id.clone(), command.clone()))
         });
         if let Some((session, command)) = found {
-            self.tell(&session, Ask::End { command, reason: Reason::Interrupted });
+            self.tell(&session, Ask::End { command, reason: Reason::INTERRUPT });
         }
     }
 
@@ -373,20 +452,6 @@ impl Desk {
 }
 
 impl Session {
-    /// True for an attempt's.
-    pub(super) fn is_attempts(&self) -> bool {
-        matches!(self.owner, Owner::Attempt { .. })
-    }
-
-    /// True when no command runs and none is on its way.
-    pub(super) fn is_idle(&self) -> bool {
-        self.state == SessionState::Idle && self.commands.iter().all(|record| record.end.is_some())
-    }
-
-    fn index_of(&self, command: &CommandId) -> Option<usize> {
-        self.commands.iter().rposition(|record| record.id == *command)
-    }
-
     /// With the session everything in it was ended, but for `survivors`.
     fn note_closed(&mut self, survivors: &[Child]) {
         let ends = self.commands.iter_mut().filter_map(|record| record.end.as_mut());

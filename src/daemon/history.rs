@@ -91,6 +91,7 @@ mod tests {
             agents: Vec::new(),
             default_env: Default::default(),
             default_env_pass: Vec::new(),
+            session_defaults: Default::default(),
             tasks: Vec::new(),
         };
         let submitted = |run: &str| Event::RunSubmitted {

@@ -9,7 +9,7 @@ use super::desk::Desk;
 use super::inbox::ConnectionId;
 use super::names;
 use super::story::CommandStory;
-use crate::control::{Answer, Failure, FailureKind, Notice, Response, RunLine, Submit};
+use crate::control::{ClosedWhy, Answer, Failure, FailureKind, Notice, Response, RunLine, Submit};
 use crate::domain::environment;
 use crate::domain::event::{ClientEnv, Event as Record};
 use crate::domain::ids::{AttemptId, CommandId, RunId, SessionId};
@@ -126,6 +126,7 @@ impl Desk {
             return self.refuse(connection, id, failure);
         }
         self.used_for_run();
+        self.heed(plan.session_defaults);
         options.seed = names::seed();
         let run = names::run();
         self.record_durably(
@@ -206,7 +207,7 @@ impl Desk {
                 .flat_map(|run| run.attempts.values().map(|live| live.session.clone()))
                 .collect();
             for session in sessions {
-                self.close_session(&session, now);
+                self.close_session(&session, ClosedWhy::Closed, now);
             }
         }
     }

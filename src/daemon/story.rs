@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use crate::domain::ids::{CommandId, SessionId};
 use crate::domain::outcome::CommandState;
 use crate::domain::result::Awaiting;
@@ -10,7 +12,7 @@ use crate::report::record::RunReport;
 use crate::session::wire::CommandEnd;
 
 /// A command as it was asked for and as far as it has come.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct CommandRecord {
     /// Its id.
     pub id: CommandId,
@@ -22,7 +24,12 @@ pub(super) struct CommandRecord {
     pub awaiting: Option<Awaiting>,
     /// True when its `exec` returned because it waits: what became of it later is not that
     /// call's answer.
+    #[serde(skip)]
     pub left_waiting: bool,
+    /// While it takes in what was typed: until then nobody is told that it waits for input, for
+    /// all that is known is of before.
+    #[serde(skip)]
+    pub settles_at: Option<Timestamp>,
     /// How it ended.
     pub end: Option<CommandEnd>,
 }
@@ -30,7 +37,7 @@ pub(super) struct CommandRecord {
 impl CommandRecord {
     /// A command that has only been asked for.
     pub(super) fn new(id: CommandId, text: String) -> Self {
-        Self { id, text, started: None, awaiting: None, left_waiting: false, end: None }
+        Self { id, text, started: None, awaiting: None, left_waiting: false, settles_at: None, end: None }
     }
 
     /// Where it stands.
@@ -38,7 +45,8 @@ impl CommandRecord {
         if self.left_waiting {
             return CommandState::AwaitingInput;
         }
-        match (&self.end, &self.started, &self.awaiting) {
+        let awaiting = self.awaiting.as_ref().filter(|_| self.settles_at.is_none());
+        match (&self.end, &self.started, awaiting) {
             (Some(end), ..) => end.state,
             (None, None, _) => CommandState::Pending,
             (None, Some(_), Some(_)) => CommandState::AwaitingInput,

@@ -6,6 +6,7 @@ pub mod environment;
 pub mod event;
 pub mod frame;
 pub mod ids;
+pub mod key;
 pub mod manifest;
 pub mod outcome;
 pub mod plan;

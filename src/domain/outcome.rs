@@ -46,7 +46,12 @@ pub enum Reason {
         inferred: bool,
     },
     /// A person's or an agent's interrupt, or a cancellation.
-    Interrupted,
+    Interrupted {
+        /// The signal after which its tree was gone: `INT`, `TERM` or `KILL`; `None` where nothing
+        /// had to be ended, and when asking for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<String>,
+    },
     /// A limit on a resource was reached.
     Quota {
         /// `memory`, `processes`, `output`, `cpu` …
@@ -111,6 +116,11 @@ pub enum Reason {
         /// The limit in ms.
         limit_ms: u64,
     },
+}
+
+impl Reason {
+    /// An interrupt, as it is asked for.
+    pub const INTERRUPT: Self = Self::Interrupted { signal: None };
 }
 
 /// Why a task is where it is: a command's reason, or one that only tasks have.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::{AgentName, Tag, TaskId, WorkspaceId};
 use super::raw_path;
+use super::session::SessionDefaults;
 
 /// What a run works from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,6 +24,9 @@ pub struct Plan {
     pub default_env: BTreeMap<String, String>,
     /// `[defaults] env_pass` of `agents.toml`.
     pub default_env_pass: Vec<String>,
+    /// What `[defaults]` of `agents.toml` says of sessions.
+    #[serde(default)]
+    pub session_defaults: SessionDefaults,
     /// The tasks, in the manifest's order.
     pub tasks: Vec<TaskSpec>,
 }

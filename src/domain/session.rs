@@ -40,6 +40,17 @@ pub enum Shell {
     Bash,
 }
 
+/// What `[defaults]` of `agents.toml` says of sessions; what it leaves open is the coordinator's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionDefaults {
+    /// `max_sessions`: how many may be open at a time, those of tasks left out.
+    pub max_sessions: Option<u32>,
+    /// `session_ttl`: how long an unused session stays, in ms.
+    pub ttl_ms: Option<u64>,
+    /// `retention`: how long what a session said stays readable after its end, in ms.
+    pub retention_ms: Option<u64>,
+}
+
 /// Size of a terminal window in character cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Size {

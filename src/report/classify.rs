@@ -69,7 +69,7 @@ mod tests {
             (exit(1), "write: No space left on device", true),
             (exit(1), "OSError: [Errno 98] Address already in use\n", true),
             (start_failed, "", true),
-            (Some(Reason::Interrupted), "No space left on device", false),
+            (Some(Reason::INTERRUPT), "No space left on device", false),
         ] {
             let mut result = sample::command("x", CommandState::Failed, reason);
             stderr.clone_into(&mut result.stderr);

@@ -178,6 +178,7 @@ mod tests {
             agents: Vec::new(),
             default_env: BTreeMap::new(),
             default_env_pass: Vec::new(),
+            session_defaults: Default::default(),
             tasks: ids.iter().map(|id| TaskSpec::new(id, &["true"])).collect(),
         })
     }

@@ -21,7 +21,10 @@ pub fn reason_words(reason: &Reason) -> String {
         Reason::Signal { signal, inferred: true } => {
             format!("ended by signal {signal}, judging by its exit code")
         }
-        Reason::Interrupted => "interrupted".to_owned(),
+        Reason::Interrupted { signal } => match signal.as_deref() {
+            Some(signal) if signal != "INT" => format!("interrupted (it took SIG{signal})"),
+            _ => "interrupted".to_owned(),
+        },
         Reason::Quota { resource, limit } => {
             format!("over its {resource} limit of {}", amount(resource, *limit))
         }
@@ -200,7 +203,7 @@ mod tests {
             (Reason::Exit { code: 2 }, "exit code 2"),
             (signal(false), "ended by signal KILL"),
             (signal(true), "ended by signal KILL, judging by its exit code"),
-            (Reason::Interrupted, "interrupted"),
+            (Reason::INTERRUPT, "interrupted"),
             (quota("memory", 256 << 20), "over its memory limit of 256 MiB"),
             (quota("processes", 64), "over its processes limit of 64"),
             (quota("output", 1000), "over its output limit of 1000 bytes"),

@@ -334,7 +334,7 @@ impl Attempt {
                     (Some(question), Cause::Asked(EndWhy::Unanswered)) => {
                         Reason::AwaitingInput { prompt: question.prompt.clone() }
                     }
-                    _ => Reason::Interrupted,
+                    _ => Reason::INTERRUPT,
                 };
                 self.phase = Phase::Ending { command, why };
                 self.deadline = Some(now.plus_ms(ENDING_MS));

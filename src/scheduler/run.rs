@@ -369,7 +369,7 @@ impl Schedule {
 fn was_interrupted(reason: &TaskReason) -> bool {
     match reason {
         TaskReason::Command(reason) => {
-            matches!(reason, Reason::Interrupted | Reason::Lost | Reason::SessionClosed)
+            matches!(reason, Reason::Interrupted { .. } | Reason::Lost | Reason::SessionClosed)
         }
         TaskReason::Task(cause) => matches!(cause, TaskCause::CoordinatorLost),
     }

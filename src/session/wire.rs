@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::domain::ids::CommandId;
+use crate::domain::key::{Input, Written};
 use crate::domain::outcome::{CommandState, Reason};
 use crate::domain::result::{Awaiting, Child, Note};
 use crate::domain::session::{CommandSpec, SessionSpec, Size};
@@ -23,12 +24,14 @@ pub enum Ask {
         /// The command.
         spec: CommandSpec,
     },
-    /// Text for the running command.
+    /// Input for the running command. `FactBody::Input` is the receipt.
     Input {
+        /// The receipt's name; the coordinator's to choose.
+        request: u64,
         /// Only while this command runs; any otherwise.
         command: Option<CommandId>,
-        /// Sent byte for byte.
-        text: String,
+        /// What to send.
+        input: Input,
     },
     /// End a command's tree; a queued one is dropped.
     End {
@@ -125,6 +128,13 @@ pub enum FactBody {
         command: CommandId,
         /// The question.
         prompt: String,
+    },
+    /// What has become of an input: it is in the terminal's queue, or the rest of it was refused.
+    Input {
+        /// As it was asked.
+        request: u64,
+        /// How much, and why not all.
+        written: Written,
     },
     /// A service's `ready` condition holds (port and log; http is the coordinator's to try).
     ServiceReady {

@@ -11,10 +11,19 @@
 //!  | offset | micros  | command| stream| zeros |      all little-endian
 //! ```
 //!
+//! An entry with the stream code 3 is no record but the window's size: its `command` holds the
+//! columns in the lower and the rows in the upper half. It says what holds from its offset on, and
+//! stands before the first record of each command as well.
+//!
+//! Where the middle of a command is not kept (`gaps`), its records are taken away, too: there is a
+//! stretch of zeros then, and a record stands wherever the kept bytes go on.
+//!
 //! The raw bytes are written before the record that points at them, and neither file is synced: so
 //! after a power loss a reader may find a torn last record, offsets past the end of the raw file,
 //! or a page of zeros. Such records are passed over; bytes that none speaks for belong to the
 //! segment before them.
+
+use crate::domain::session::Size;
 
 /// Size of one record.
 pub const RECORD_BYTES: usize = 24;
@@ -80,6 +89,49 @@ impl Record {
             stream: Stream::from_code(stream)?,
         })
     }
+}
+
+/// The window's size from `offset` on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resize {
+    /// How far `out.raw` had come.
+    pub offset: u64,
+    /// Microseconds since the session's start.
+    pub micros: u64,
+    /// The size.
+    pub size: Size,
+}
+
+/// Stream code of a `Resize`.
+const RESIZE: u8 = 3;
+
+impl Resize {
+    /// The entry as it is written.
+    pub fn to_bytes(self) -> [u8; RECORD_BYTES] {
+        let command = u32::from(self.size.cols) | u32::from(self.size.rows) << 16;
+        let (offset, micros) = (self.offset, self.micros);
+        let mut bytes = Record { offset, micros, command, ..Record::default() }.to_bytes();
+        bytes[20] = RESIZE;
+        bytes
+    }
+
+    /// Reads an entry back; `None` for bytes that are none.
+    pub fn from_bytes(bytes: &[u8; RECORD_BYTES]) -> Option<Self> {
+        let [.., RESIZE, 0, 0, 0] = *bytes else { return None };
+        Some(Self {
+            offset: u64::from_le_bytes(*bytes.first_chunk()?),
+            micros: u64::from_le_bytes(*bytes[8..].first_chunk()?),
+            size: Size {
+                cols: u16::from_le_bytes(*bytes[16..].first_chunk()?),
+                rows: u16::from_le_bytes(*bytes[18..].first_chunk()?),
+            },
+        })
+    }
+}
+
+/// The window's sizes in an index that begins at an entry, in order.
+pub fn resizes(idx: &[u8]) -> impl Iterator<Item = Resize> {
+    idx.as_chunks::<RECORD_BYTES>().0.iter().filter_map(Resize::from_bytes)
 }
 
 /// A stretch of `out.raw` that one record speaks for. Never empty.
@@ -211,6 +263,22 @@ mod tests {
         assert_eq!(Record::from_bytes(&bytes), Some(record));
         assert_eq!(Record::from_bytes(&[0; RECORD_BYTES]), None);
         assert_eq!(Record::from_bytes(&[1; RECORD_BYTES]), None);
+    }
+
+    #[test]
+    fn sizes_stand_between_records() {
+        use Stream::Main;
+        let size = Size { cols: 500, rows: 0x0304 };
+        let resize = Resize { offset: 10, micros: 77, size };
+        assert_eq!(resize.to_bytes()[16..], [0xf4, 1, 4, 3, 3, 0, 0, 0]);
+        assert_eq!(Resize::from_bytes(&resize.to_bytes()), Some(resize));
+        assert_eq!(Record::from_bytes(&resize.to_bytes()), None);
+        let mut idx = index(&[record(0, Main, 1)]);
+        assert_eq!(Resize::from_bytes(idx.first_chunk().unwrap()), None);
+        idx.extend(resize.to_bytes());
+        idx.extend(index(&[record(10, Main, 2)]));
+        assert_eq!(brief(&idx, 20), [(0, 10, Main, 1), (10, 20, Main, 2)]);
+        assert_eq!(resizes(&idx).collect::<Vec<_>>(), [resize]);
     }
 
     #[test]

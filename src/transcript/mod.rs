@@ -13,11 +13,13 @@
 pub mod cast;
 pub mod clean;
 pub mod decode;
+pub mod gaps;
 pub mod index;
 pub mod live;
 mod page;
 pub mod plan;
 pub mod prompt;
+pub mod queries;
 mod row;
 pub mod screen;
 mod seam;

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use super::gaps::{Gap, Gaps, Stretch};
 use super::index::{Segment, Stream, Walk};
 
 /// Default limit for head and tail each, in bytes (design, section 7.2).
@@ -34,6 +35,8 @@ pub(super) struct Part {
     pub(super) tail: VecDeque<Piece>,
     pub(super) tail_len: u64,
     pub(super) total: u64,
+    /// Something in the middle is not stored: what comes from here on is the tail's.
+    closed: bool,
 }
 
 /// Which bytes to read, and what they are for.
@@ -86,8 +89,16 @@ impl Planner {
             output: part(),
             reads: Vec::new(),
         };
-        let sorter = Sorter { plan, next: raw.start, end: raw.end, stream: Stream::Main };
+        let (next, end, stream) = (raw.start, raw.end, Stream::Main);
+        let sorter = Sorter { plan, next, end, stream, gaps: Gaps::default() };
         Self { walk: Walk::new(), sorter }
+    }
+
+    /// These bytes are not stored: they are counted, and never asked for.
+    #[must_use]
+    pub fn without(mut self, gaps: Gaps) -> Self {
+        self.sorter.gaps = gaps;
+        self
     }
 
     /// Reads on in the command's part of the index.
@@ -116,6 +127,7 @@ struct Sorter {
     next: u64,
     end: u64,
     stream: Stream,
+    gaps: Gaps,
 }
 
 impl Sorter {
@@ -132,19 +144,48 @@ impl Sorter {
         }
         self.next = range.end;
         let limit = self.plan.limit as u64;
-        let single = match stream {
-            Stream::Main => &mut self.plan.stdout,
-            Stream::Stderr => &mut self.plan.stderr,
+        let plan = &mut self.plan;
+        for stretch in self.gaps.cut(range) {
+            match stretch {
+                Stretch::Stored(range) => {
+                    let single = match stream {
+                        Stream::Main => &mut plan.stdout,
+                        Stream::Stderr => &mut plan.stderr,
+                    };
+                    single.add(stream, range.clone(), limit);
+                    plan.output.add(stream, range, limit);
+                }
+                Stretch::Missing { range, gap } => {
+                    plan.skip(stream, &range, gap, plan.start..self.end);
+                }
+            }
+        }
+    }
+}
+
+impl Plan {
+    /// Counts bytes that are not stored. A gap that is all the command's says itself how its bytes
+    /// were shared out, and is counted where it begins; of another only the stream is known over
+    /// which the bytes before it came.
+    fn skip(&mut self, stream: Stream, range: &Range<u64>, gap: Gap, command: Range<u64>) {
+        let whole = command.start <= gap.start && gap.end <= command.end;
+        let (all, stderr) = match (whole, stream) {
+            (true, _) if range.start == gap.start => (gap.end - gap.start, gap.stderr),
+            (true, _) => return,
+            (false, Stream::Main) => (range.end - range.start, 0),
+            (false, Stream::Stderr) => (range.end - range.start, range.end - range.start),
         };
-        single.add(stream, range.clone(), limit);
-        self.plan.output.add(stream, range, limit);
+        self.stdout.skip(all - stderr);
+        self.stderr.skip(stderr);
+        self.output.skip(all);
     }
 }
 
 impl Part {
     fn add(&mut self, stream: Stream, mut range: Range<u64>, limit: u64) {
         self.total += range.end - range.start;
-        let middle = range.end.min(range.start + (limit - self.head_len));
+        let room = if self.closed { 0 } else { limit - self.head_len };
+        let middle = range.end.min(range.start + room);
         if range.start < middle {
             self.head_len += middle - range.start;
             match self.head.last_mut() {
@@ -166,6 +207,16 @@ impl Part {
             _ => self.tail.push_back(Piece { stream, range }),
         }
         self.drop_front(limit + LOOK_BACK);
+    }
+
+    /// Nothing is shown from between two gaps: there is one place where something is left out.
+    fn skip(&mut self, len: u64) {
+        if len > 0 {
+            self.total += len;
+            self.closed = true;
+            self.tail.clear();
+            self.tail_len = 0;
+        }
     }
 
     fn drop_front(&mut self, most: u64) {
@@ -243,6 +294,44 @@ mod tests {
         let plan = Plan::of(&index(&[(10, Stream::Stderr), (90, Stream::Main)]), 5..15, 100);
         assert_eq!((plan.stdout.total, plan.stderr.total), (5, 5));
         assert_eq!(Plan::of(&[], Range { start: 15, end: 5 }, 100).output.total, 0);
+    }
+
+    #[test]
+    fn what_is_not_stored_is_counted_and_never_asked_for() {
+        use Stream::{Main, Stderr};
+        let idx = index(&[(10, Main), (20, Stderr), (25, Main), (60, Stderr), (70, Main)]);
+        let gaps = |of: &[(u64, u64, u64)]| {
+            let mut gaps = Gaps::default();
+            of.iter().for_each(|&(start, end, stderr)| gaps.add(Gap { start, end, stderr }));
+            gaps
+        };
+        let plan = |of: &[(u64, u64, u64)]| {
+            let mut planner = Planner::new(10..90, 100).without(gaps(of));
+            planner.feed(&idx);
+            planner.finish()
+        };
+        // Reads may go across a small gap; nothing is taken from within.
+        let shown = |plan: &Plan| -> Vec<Range<u64>> {
+            let pieces = plan.output.head.iter().chain(&plan.output.tail);
+            pieces.map(|piece| piece.range.clone()).collect()
+        };
+        // All the command's: the gap says how many bytes were whose, whatever the index says.
+        let cut = plan(&[(15, 40, 5)]);
+        assert_eq!(shown(&cut), [10..15, 40..60, 60..70, 70..90]);
+        assert_eq!((cut.stdout.total, cut.stderr.total, cut.output.total), (65, 15, 80));
+        assert!(cut.stdout.is_cut() && cut.stderr.is_cut() && cut.output.is_cut());
+        let cut = plan(&[(15, 18, 0)]);
+        assert!(cut.stdout.is_cut() && !cut.stderr.is_cut());
+        // One that reaches into the command from before it.
+        let cut = plan(&[(0, 22, 9)]);
+        assert_eq!((cut.stdout.total, cut.stderr.total, cut.output.total), (65, 15, 80));
+        assert_eq!(cut.output.head_len + cut.output.tail_len, 68);
+        // Several: what lies between them is left out as well.
+        let cut = plan(&[(15, 20, 0), (30, 40, 0)]);
+        assert_eq!(shown(&cut), [10..15, 40..60, 60..70, 70..90]);
+        let nothing = plan(&[(0, 200, 100)]);
+        assert_eq!((nothing.reads().len(), nothing.output.total), (0, 80));
+        assert!(nothing.output.is_cut());
     }
 
     #[test]

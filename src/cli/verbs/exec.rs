@@ -17,6 +17,7 @@ use crate::control::{Answer, Call, Exec as Wanted, Response};
 use crate::domain::outcome::CommandState;
 use crate::domain::plan::Class;
 use crate::domain::result::{CommandResult, Note, SCHEMA_VERSION};
+use crate::domain::session::SessionDefaults;
 use crate::domain::time::parse_duration_ms;
 use crate::report::words::{asked, reason_words};
 
@@ -99,8 +100,11 @@ impl Exec {
     /// # Errors
     /// When it cannot be run at all.
     pub(in crate::cli) fn run(self) -> Result<u8, Failure> {
-        let wanted = self.wanted()?;
+        let mut wanted = self.wanted()?;
         let place = coordinator::for_command(&wanted.cwd)?;
+        if wanted.session.is_some() {
+            wanted.defaults = sources::load_agents(None, &place.root)?.session_defaults;
+        }
         let result = ask(&place, &wanted)?;
         if self.json {
             output::print_json(&document(&result))?;
@@ -134,6 +138,7 @@ impl Exec {
             stop_on: self.stop_on.clone(),
             merge: self.merge,
             session: self.session.clone(),
+            defaults: SessionDefaults::default(),
         })
     }
 
@@ -160,7 +165,7 @@ fn script_text(bytes: Vec<u8>) -> Result<String, Failure> {
 }
 
 /// `--env`; the last one wins, as with `env`.
-fn environment(pairs: &[(String, String)]) -> Result<BTreeMap<String, String>, Failure> {
+pub(super) fn environment(pairs: &[(String, String)]) -> Result<BTreeMap<String, String>, Failure> {
     for (name, _) in pairs {
         let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
         if !starts_well || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
@@ -316,6 +321,7 @@ mod tests {
             stop_on: Vec::new(),
             merge: false,
             session: None,
+            defaults: SessionDefaults::default(),
         }
     }
 

@@ -113,6 +113,7 @@ impl ExplainEnv {
             agents: agents.agents,
             default_env: agents.default_env,
             default_env_pass: agents.default_env_pass,
+            session_defaults: agents.session_defaults,
             tasks: Vec::new(),
         })
     }

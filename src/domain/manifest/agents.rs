@@ -7,12 +7,13 @@ use toml::de::DeTable;
 
 use super::findings::Findings;
 use super::keys::{AGENT, AGENT_DEFAULTS, AGENTS};
-use super::read::{entries, env, env_pass, list, name, number, table, tags};
+use super::read::{duration, entries, env, env_pass, list, name, number, table, tags};
 use super::shape::Shape;
 use super::syntax::{Item, parse};
 use super::words::shown;
 use crate::domain::ids::{AgentName, Tag};
 use crate::domain::plan::{AdapterKind, Agent};
+use crate::domain::session::SessionDefaults;
 
 /// Who can work, and what their sessions have in common.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +24,8 @@ pub struct Agents {
     pub default_env: BTreeMap<String, String>,
     /// `[defaults] env_pass`.
     pub default_env_pass: Vec<String>,
+    /// What `[defaults]` says of sessions.
+    pub session_defaults: SessionDefaults,
 }
 
 impl Agents {
@@ -37,7 +40,12 @@ impl Agents {
             env: BTreeMap::new(),
             env_pass: Vec::new(),
         };
-        Self { agents: vec![local], default_env: BTreeMap::new(), default_env_pass: Vec::new() }
+        Self {
+            agents: vec![local],
+            default_env: BTreeMap::new(),
+            default_env_pass: Vec::new(),
+            session_defaults: SessionDefaults::default(),
+        }
     }
 
     /// Reads the file's text. A file that names no agent leaves the built-in one.
@@ -68,6 +76,17 @@ impl Agents {
             match key {
                 "env" => self.default_env = env(key, item, findings),
                 "env_pass" => self.default_env_pass = env_pass(key, item, passed, findings),
+                "max_sessions" => {
+                    self.session_defaults.max_sessions =
+                        number(key, (1, i64::from(u32::MAX)), item, findings)
+                            .and_then(|most| u32::try_from(most).ok());
+                }
+                "session_ttl" => {
+                    self.session_defaults.ttl_ms = duration(key, item, findings).map(|ttl| ttl.value);
+                }
+                "retention" => {
+                    self.session_defaults.retention_ms = duration(key, item, findings).map(|ttl| ttl.value);
+                }
                 _ => {}
             }
         }

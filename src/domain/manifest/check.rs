@@ -62,6 +62,7 @@ pub fn check(sources: &Sources<'_>) -> Result<Plan, Vec<Problem>> {
             agents: agents.agents,
             default_env: agents.default_env,
             default_env_pass: agents.default_env_pass,
+            session_defaults: agents.session_defaults,
             ..plan
         }),
         _ => Err(problems),
@@ -151,6 +152,7 @@ fn read_manifest(
         agents: Vec::new(),
         default_env: BTreeMap::new(),
         default_env_pass: Vec::new(),
+        session_defaults: Default::default(),
         tasks: specs,
     };
     (Some(plan), findings.into_problems())

@@ -148,9 +148,17 @@ pub(super) const AGENT_DEFAULTS: &[Key] = &[
     only("shell", Text, "bash", "The sessions' shell."),
     key("env", Env, "Environment variables of every session."),
     key("env_pass", Variables, "Variables taken from the caller's environment."),
-    later("max_sessions", Number(1, u32::MAX as i64), "How many sessions may be open."),
-    later("session_ttl", Duration, "How long an unused session stays."),
-    later("retention", Any, "How long results stay."),
+    key(
+        "max_sessions",
+        Number(1, u32::MAX as i64),
+        "How many sessions may be open, those of tasks left out; 256, if not given.",
+    ),
+    key("session_ttl", Duration, "How long an unused session stays; 30m, if not given."),
+    key(
+        "retention",
+        Duration,
+        "How long what a session said stays readable after its end; 7 days (168h), if not given.",
+    ),
 ];
 
 /// `[policy]` of `agents.toml`.

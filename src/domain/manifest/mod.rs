@@ -38,3 +38,4 @@ pub use agents::Agents;
 pub use check::{Sources, check, check_agents};
 pub use findings::Problem;
 pub use source::{FILE_BYTES_MAX, File};
+pub(super) use words::Speller;

@@ -39,7 +39,7 @@ pub(super) fn listed<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) -
 ///
 /// A file with thousands of misspelt words and thousands of candidates would cost their product;
 /// once the budget is spent, the rest go without a suggestion.
-pub(super) struct Speller {
+pub(in crate::domain) struct Speller {
     budget: usize,
 }
 
@@ -56,7 +56,7 @@ impl Speller {
     }
 
     /// The nearest candidate, if one is near; the first of several.
-    pub(super) fn near<'c>(
+    pub(in crate::domain) fn near<'c>(
         &mut self,
         word: &str,
         candidates: impl IntoIterator<Item = &'c str>,

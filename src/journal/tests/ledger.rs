@@ -113,6 +113,7 @@ fn an_event_without_json_hurts_nobody_else() {
         agents: Vec::new(),
         default_env: std::collections::BTreeMap::new(),
         default_env_pass: Vec::new(),
+        session_defaults: Default::default(),
         tasks: vec![task],
     };
     bad[1].event = Event::RunSubmitted {

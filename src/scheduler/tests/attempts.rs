@@ -77,24 +77,24 @@ fn a_service_ended_by_us_has_succeeded() {
             Event::ServiceReady,
             Event::ServiceReady,
             Event::End(EndWhy::ServiceDone),
-            fails(1, Reason::Interrupted),
+            fails(1, Reason::INTERRUPT),
         ],
         vec![
             run(0, Role::Step),
             run(1, Role::Service),
             Effect::ServiceReady,
-            Effect::EndCommand { index: 1, reason: Reason::Interrupted },
+            Effect::EndCommand { index: 1, reason: Reason::INTERRUPT },
         ],
         AttemptEnd::Succeeded,
     );
     for why in [EndWhy::Cancelled, EndWhy::FailFast] {
         check(
             &service(&["serve"]),
-            vec![Event::ServiceReady, Event::End(why), fails(0, Reason::Interrupted)],
+            vec![Event::ServiceReady, Event::End(why), fails(0, Reason::INTERRUPT)],
             vec![
                 run(0, Role::Service),
                 Effect::ServiceReady,
-                Effect::EndCommand { index: 0, reason: Reason::Interrupted },
+                Effect::EndCommand { index: 0, reason: Reason::INTERRUPT },
             ],
             AttemptEnd::Cancelled,
         );
@@ -120,8 +120,8 @@ fn a_service_that_is_not_ready_in_time_is_ended() {
     };
     assert_eq!(late(true).0, vec![]);
     let (effects, mut attempt) = late(false);
-    assert_eq!(effects, vec![Effect::EndCommand { index: 0, reason: Reason::Interrupted }]);
-    let _effects = attempt.step(fails(0, Reason::Interrupted), at(600));
+    assert_eq!(effects, vec![Effect::EndCommand { index: 0, reason: Reason::INTERRUPT }]);
+    let _effects = attempt.step(fails(0, Reason::INTERRUPT), at(600));
     let reason = TaskReason::Command(Reason::Total { limit_ms: 500 });
     assert_eq!(
         attempt.step(Event::Closed { survivors: vec![] }, at(601)),
@@ -234,7 +234,7 @@ fn the_environment_is_to_blame() {
         (gives(Reason::WorkspaceMissing), true, true),
         (gives(Reason::Incomplete { message: "quote".to_owned() }), true, false),
         (gives(Reason::Policy { rule: "r".to_owned() }), true, false),
-        (gives(Reason::Interrupted), false, false),
+        (gives(Reason::INTERRUPT), false, false),
     ];
     for (end, permanent, environment) in table {
         let reason = TaskReason::Command(end.reason.clone().unwrap());
@@ -257,7 +257,7 @@ fn cancelled_at_every_moment() {
     let task = verified(&["a", "b"]);
     let cancel = || Event::End(EndWhy::Cancelled);
     let done = |end| Effect::Done { end, survivors: vec![] };
-    let end_0 = || Effect::EndCommand { index: 0, reason: Reason::Interrupted };
+    let end_0 = || Effect::EndCommand { index: 0, reason: Reason::INTERRUPT };
     let cancelled = || done(AttemptEnd::Cancelled);
 
     let effects = play(&task, vec![cancel(), Event::Begin]);
@@ -271,7 +271,7 @@ fn cancelled_at_every_moment() {
 
     let running =
         [Effect::OpenSession, run(0, Role::Step), end_0(), Effect::CloseSession, cancelled()];
-    for last in [fails(0, Reason::Interrupted), fails(0, Reason::Exit { code: 1 }), completed(0)] {
+    for last in [fails(0, Reason::INTERRUPT), fails(0, Reason::Exit { code: 1 }), completed(0)] {
         let events = vec![Event::Begin, Event::Opened, cancel(), cancel(), last, closed()];
         assert_eq!(play(&task, events), running);
     }

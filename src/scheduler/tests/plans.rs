@@ -93,6 +93,7 @@ pub(super) fn of_specs(agents: Vec<Agent>, tasks: Vec<TaskSpec>) -> Plan {
         agents,
         default_env: BTreeMap::new(),
         default_env_pass: Vec::new(),
+        session_defaults: Default::default(),
         tasks,
     }
 }

@@ -41,7 +41,7 @@ fn what_spends_a_retry() {
         permanent: false,
         environment: false,
     };
-    let ends = [failed(), timed_out(), broken_environment(), command(Reason::Interrupted), lost];
+    let ends = [failed(), timed_out(), broken_environment(), command(Reason::INTERRUPT), lost];
     for end in ends {
         let mut run = one(5);
         for spent in 1..=5 {

@@ -7,6 +7,7 @@ use rustix::process::Signal;
 use crate::command::event::{Effect, Event};
 use crate::command::lines::last_line;
 use crate::domain::ids::CommandId;
+use crate::domain::key::{self as domain, KeyModes, Refused, Written};
 use crate::domain::plan::Ready;
 use crate::session::wire::FactBody;
 
@@ -205,16 +206,37 @@ impl Session {
     }
 
     /// Input from outside: for the running command only.
-    pub(super) fn take_input(&mut self, command: Option<&CommandId>, text: &str, now_ms: u64) {
-        let wanted = self.active.as_ref().is_some_and(|active| {
-            active.started.is_some()
-                && command.is_none_or(|command| *command == active.command.spec().id)
-        });
-        if wanted {
+    pub(super) fn take_input(
+        &mut self,
+        request: u64,
+        command: Option<&CommandId>,
+        input: &domain::Input,
+        now_ms: u64,
+    ) {
+        let running = self.active.as_ref().filter(|active| active.started.is_some());
+        let refused = match running {
+            None => Some(Refused::Idle),
+            Some(active) if command.is_some_and(|wanted| *wanted != active.command.spec().id) => {
+                Some(Refused::NotRunning)
+            }
+            Some(_) => None,
+        };
+        let mut written = Written { written: 0, refused };
+        if written.refused.is_none() {
+            let bytes = match input {
+                domain::Input::Text { text }
+                | domain::Input::Paste { text }
+                | domain::Input::Secret { text } => text.clone().into_bytes(),
+                domain::Input::Keys { keys } => {
+                    keys.iter().flat_map(|key| key.bytes(KeyModes::default())).collect()
+                }
+            };
             self.feed(Event::InputSent, now_ms);
-            self.send(text.as_bytes(), self.looks.at_stderr);
+            self.send(&bytes, self.looks.at_stderr);
             self.looks.soon(now_ms);
+            written.written = bytes.len() as u64;
         }
+        self.facts.push(FactBody::Input { request, written });
     }
 
     pub(super) fn send(&mut self, bytes: &[u8], at_stderr: bool) {

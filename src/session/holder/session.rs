@@ -125,7 +125,9 @@ impl Session {
             Ask::TakeOver { command, by } => self.take_over(command, by, now_ms),
             Ask::HandBack => self.hand_back(now_ms),
             Ask::Type { bytes } => self.take_typing(&bytes, now_ms),
-            Ask::Input { command, text } => self.take_input(command.as_ref(), &text, now_ms),
+            Ask::Input { request, command, input } => {
+                self.take_input(request, command.as_ref(), &input, now_ms);
+            }
             Ask::End { command, reason } => {
                 let queued = self.queue.iter().position(|queued| queued.spec().id == command);
                 if let Some(queued) = queued.and_then(|index| self.queue.remove(index)) {

@@ -121,7 +121,7 @@ fn a_service_is_ready_when_it_listens() {
             .link
             .send(&Ask::End {
                 command: id.clone(),
-                reason: callboard::domain::outcome::Reason::Interrupted,
+                reason: callboard::domain::outcome::Reason::INTERRUPT,
             })
             .unwrap();
         session.end_of(&id).await;

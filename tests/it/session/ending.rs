@@ -117,11 +117,11 @@ fn an_interrupt_leaves_a_usable_session() {
             tokio::time::sleep(std::time::Duration::from_millis(40)).await;
             session
                 .link
-                .send(&Ask::End { command: id.clone(), reason: Reason::Interrupted })
+                .send(&Ask::End { command: id.clone(), reason: Reason::INTERRUPT })
                 .unwrap();
             let ended = session.end_of(&id).await;
             assert_eq!(ended.end.state, CommandState::Failed, "{text}");
-            assert_eq!(ended.end.reason, Some(Reason::Interrupted), "{text}");
+            assert_eq!(ended.end.reason, Some(Reason::INTERRUPT), "{text}");
             assert_eq!(ended.end.exit_code, Some(130), "{text}");
             assert!(ended.end.duration_ms < 1_500, "{text}: {ended:?}");
             for child in &ended.end.children {
@@ -143,10 +143,10 @@ fn a_queued_command_is_dropped() {
         let queued = session.begin(command("", "echo no")).await;
         session
             .link
-            .send(&Ask::End { command: queued.clone(), reason: Reason::Interrupted })
+            .send(&Ask::End { command: queued.clone(), reason: Reason::INTERRUPT })
             .unwrap();
         let dropped = session.end_of(&queued).await.end;
-        assert_eq!((dropped.reason, dropped.started_at), (Some(Reason::Interrupted), None));
+        assert_eq!((dropped.reason, dropped.started_at), (Some(Reason::INTERRUPT), None));
         session.link.send(&Ask::Close).unwrap();
         let closed = session.end_of(&running).await.end;
         assert_eq!(closed.reason, Some(Reason::SessionClosed));
@@ -195,11 +195,11 @@ fn interrupts_at_any_moment_hit_their_own_command_alone() {
             let first = session.begin(command("", text[usize::try_from(round % 4).unwrap()])).await;
             let second = session.begin(command("", "echo second; (exit 3)")).await;
             tokio::time::sleep(std::time::Duration::from_micros(round * 97 % 4_000)).await;
-            let ask = Ask::End { command: first.clone(), reason: Reason::Interrupted };
+            let ask = Ask::End { command: first.clone(), reason: Reason::INTERRUPT };
             session.link.send(&ask).unwrap();
             let ended = session.end_of(&first).await.end;
             let clean = ended.exit_code == Some(0) && ended.reason.is_none();
-            assert!(clean || ended.reason == Some(Reason::Interrupted), "{round}: {ended:?}");
+            assert!(clean || ended.reason == Some(Reason::INTERRUPT), "{round}: {ended:?}");
             assert!(ended.duration_ms < 1_000, "{round}: {ended:?}");
             let first_ended = ended;
             let ended = session.end_of(&second).await;

@@ -1,6 +1,7 @@
 //! Commands that ask.
 
 use callboard::domain::ids::CommandId;
+use callboard::domain::key::Input;
 use callboard::domain::outcome::{CommandState, Reason};
 use callboard::domain::plan::InputRule;
 use callboard::domain::result::{Awaiting, Certainty, Evidence, Note};
@@ -20,7 +21,11 @@ async fn asked(session: &mut Session) -> Awaiting {
 }
 
 async fn answer(session: &mut Session, id: &CommandId, text: &str) {
-    let ask = Ask::Input { command: Some(id.clone()), text: text.to_owned() };
+    let ask = Ask::Input {
+        request: 1,
+        command: Some(id.clone()),
+        input: Input::Text { text: text.to_owned() },
+    };
     session.link.send(&ask).unwrap();
 }
 
@@ -169,7 +174,8 @@ fn input_that_nobody_read_is_told_and_gone() {
         assert!(ended.end.notes.contains(&Note::InputDiscarded { bytes: 10 }), "{ended:?}");
         // Nor is there any for an idle session.
         answer(&mut session, &id, "late\n").await;
-        session.link.send(&Ask::Input { command: None, text: "late\n".to_owned() }).unwrap();
+        let input = Input::Text { text: "late\n".to_owned() };
+        session.link.send(&Ask::Input { request: 2, command: None, input }).unwrap();
         let mut asks = command("", "read x; echo \"<$x>\"");
         asks.inputs = vec!["right\n".to_owned()];
         assert!(session.run_as(asks).await.stdout.ends_with("<right>\n"));

@@ -1,6 +1,7 @@
 //! Take-overs: a person at the session's own shell.
 
 use callboard::domain::ids::CommandId;
+use callboard::domain::key::Input;
 use callboard::domain::outcome::{CommandState, Reason};
 use callboard::domain::result::Note;
 use callboard::domain::session::Limit;
@@ -70,6 +71,11 @@ impl Session {
         self.until(|fact| matches!(fact, FactBody::HandedBack { .. }).then_some(())).await;
         end
     }
+}
+
+fn agent_types(running: &CommandId) -> Ask {
+    let input = Input::Text { text: "agent\n".to_owned() };
+    Ask::Input { request: 1, command: Some(running.clone()), input }
 }
 
 fn by_tester(end: &CommandEnd) -> bool {
@@ -191,7 +197,7 @@ fn a_command_that_runs_goes_on_and_its_clock_stands_still() {
         });
         assert_eq!(during, Some(running.clone()));
         // The agent's input and commands wait.
-        let input = Ask::Input { command: Some(running.clone()), text: "agent\n".to_owned() };
+        let input = agent_types(&running);
         session.link.send(&input).unwrap();
         let later = session.begin(command("", "echo later $mine")).await;
         let began = std::time::Instant::now();
@@ -225,7 +231,7 @@ fn a_take_over_that_ends_before_the_command_leaves_it_as_it_was() {
         let running = session.begin(spec).await;
         session.until(|fact| matches!(fact, FactBody::Awaiting { .. }).then_some(())).await;
         let id = session.take_over("t").await;
-        let input = Ask::Input { command: Some(running.clone()), text: "agent\n".to_owned() };
+        let input = agent_types(&running);
         session.link.send(&input).unwrap();
         let end = session.hand_back(&id).await;
         assert_eq!(end.state, CommandState::Completed);
@@ -263,7 +269,7 @@ fn what_a_person_still_runs_has_its_time_and_can_be_ended() {
         // Whoever wants it back may take it again, or end what runs.
         session.take_over_again("t3").await;
         session.link.send(&Ask::HandBack).unwrap();
-        let reason = Reason::Interrupted;
+        let reason = Reason::INTERRUPT;
         session.link.send(&Ask::End { command: id.clone(), reason }).unwrap();
         let end = session.end_of(&id).await.end;
         assert_eq!(end.state, CommandState::Completed, "{end:?}");

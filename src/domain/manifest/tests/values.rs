@@ -345,11 +345,9 @@ fn tables_and_agents() {
             "",
             "[defaults]\nmax_sessions = 0\nsession_ttl = '3'\nretention = '7d'\n",
             &[
-                "agents.toml:2:1: `max_sessions` is not supported yet",
                 "agents.toml:2:16: `max_sessions` has to lie between 1 and 4294967295",
-                "agents.toml:3:1: `session_ttl` is not supported yet",
                 "agents.toml:3:15: `session_ttl`: `3` is not a duration: write a whole number and ms, s, m or h, as in `30s`",
-                "agents.toml:4:1: `retention` is not supported yet",
+                "agents.toml:4:13: `retention`: `7d` is not a duration: write a whole number and ms, s, m or h, as in `30s`",
             ],
         ),
         (

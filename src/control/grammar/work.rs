@@ -1,0 +1,58 @@
+//! Work to be done: a run, a command.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::event::{ClientEnv, RunOptions};
+use crate::domain::plan::{Class, Plan};
+use crate::domain::raw_path;
+use crate::domain::session::SessionDefaults;
+
+/// A run to start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Submit {
+    /// The checked manifest with its agents.
+    pub plan: Plan,
+    /// Only these tasks (indices into the plan), when set.
+    pub selected: Option<Vec<usize>>,
+    /// Options.
+    pub options: RunOptions,
+    /// The caller's environment, filtered.
+    pub env: ClientEnv,
+    /// True when the run outlives its client (`--detach`); otherwise the run is cancelled once the
+    /// connection that submitted it is gone.
+    pub detach: bool,
+}
+
+/// One command to run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Exec {
+    /// The text for the shell.
+    pub text: String,
+    /// Where a new session starts, absolute.
+    #[serde(with = "raw_path")]
+    pub cwd: PathBuf,
+    /// True when the cwd was asked for: a session that is kept changes to it as well.
+    pub cwd_given: bool,
+    /// Added to the environment, over the allow-list.
+    pub env: BTreeMap<String, String>,
+    /// The caller's environment, filtered.
+    pub client_env: ClientEnv,
+    /// Exact time limit in ms.
+    pub timeout_ms: Option<u64>,
+    /// Tier, if told.
+    pub class: Option<Class>,
+    /// Answers, in order.
+    pub inputs: Vec<String>,
+    /// Patterns that end it early.
+    pub stop_on: Vec<String>,
+    /// One terminal for both streams.
+    pub merge: bool,
+    /// Keep the session afterwards and reuse it next time under this name. The id of an open
+    /// session will do as well; another one's is refused.
+    pub session: Option<String>,
+    /// What holds for a session that has to be made, and for sessions at large.
+    pub defaults: SessionDefaults,
+}

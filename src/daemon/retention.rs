@@ -1,0 +1,150 @@
+//! The end of what sessions leave behind: transcripts older than their retention are removed, and
+//! the oldest ones when all together take too much room. What is gone is remembered by name.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use super::shelf::{self, EXPIRED, Expired, RECORD};
+use crate::domain::ids::SessionId;
+use crate::domain::time::Timestamp;
+
+/// Room for all transcripts of a workspace together (design, section 5).
+const BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
+/// Length of the list of what is gone; past it the older half is forgotten.
+const EXPIRED_BYTES_MAX: u64 = 1024 * 1024;
+
+/// A session that has ended, and what it left.
+struct Left {
+    id: SessionId,
+    folder: PathBuf,
+    bytes: u64,
+    touched: SystemTime,
+}
+
+/// Removes what sessions that are not `open` left behind longer than `retention_ms` ago.
+///
+/// # Errors
+/// When the folder of the sessions cannot be read. What cannot be removed is left for next time.
+pub(super) fn sweep(
+    sessions: &Path,
+    open: &HashSet<SessionId>,
+    retention_ms: u64,
+    now: Timestamp,
+) -> io::Result<()> {
+    sweep_to(sessions, open, retention_ms, BYTES_MAX, now)
+}
+
+fn sweep_to(
+    sessions: &Path,
+    open: &HashSet<SessionId>,
+    retention_ms: u64,
+    bytes_max: u64,
+    now: Timestamp,
+) -> io::Result<()> {
+    let ids = shelf::ids(sessions)?;
+    let mut left: Vec<Left> =
+        ids.into_iter().filter(|id| !open.contains(id)).filter_map(|id| look(sessions, id)).collect();
+    left.sort_by_key(|left| std::cmp::Reverse(left.touched));
+    let retention = Duration::from_millis(retention_ms);
+    let mut bytes = 0_u64;
+    for session in left {
+        bytes = bytes.saturating_add(session.bytes);
+        let age = session.touched.elapsed().unwrap_or_default();
+        if age >= retention || bytes > bytes_max {
+            remove(sessions, &session, now)?;
+        }
+    }
+    Ok(())
+}
+
+fn look(sessions: &Path, id: SessionId) -> Option<Left> {
+    use std::os::unix::fs::MetadataExt;
+    let folder = sessions.join(id.as_str());
+    let mut bytes = 0;
+    let mut touched = fs::metadata(&folder).ok()?.modified().ok()?;
+    for entry in fs::read_dir(&folder).ok()?.flatten() {
+        let Ok(metadata) = entry.metadata() else { continue };
+        // What it takes on the disk: holes take nothing.
+        bytes += metadata.blocks() * 512;
+        touched = touched.max(metadata.modified().unwrap_or(touched));
+    }
+    Some(Left { id, folder, bytes, touched })
+}
+
+/// It is named among what is gone before it goes.
+fn remove(sessions: &Path, left: &Left, now: Timestamp) -> io::Result<()> {
+    let name = shelf::read(sessions, &left.id).ok().and_then(|shelved| shelved.session.name);
+    remember(sessions, &Expired { session_id: left.id.clone(), name, expired_at: now })?;
+    // The record first: from then on nobody finds a half of it.
+    match fs::remove_file(left.folder.join(RECORD)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    fs::remove_dir_all(&left.folder)
+}
+
+fn remember(sessions: &Path, expired: &Expired) -> io::Result<()> {
+    let path = sessions.join(EXPIRED);
+    if fs::metadata(&path).is_ok_and(|metadata| metadata.len() > EXPIRED_BYTES_MAX) {
+        let text = fs::read_to_string(&path)?;
+        let lines: Vec<&str> = text.lines().collect();
+        let newer = lines[lines.len() / 2..].join("\n") + "\n";
+        let fresh = sessions.join("expired.new");
+        fs::write(&fresh, newer)?;
+        fs::rename(&fresh, &path)?;
+    }
+    let mut line = serde_json::to_vec(expired)?;
+    line.push(b'\n');
+    let mut file = fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+    file.write_all(&line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leave(sessions: &Path, id: &str, bytes: usize, age_s: u64) {
+        let folder = sessions.join(id);
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("out.raw"), vec![b'x'; bytes]).unwrap();
+        let at = SystemTime::now() - Duration::from_secs(age_s);
+        for path in [folder.join("out.raw"), folder] {
+            fs::File::open(&path).unwrap().set_modified(at).unwrap();
+        }
+    }
+
+    fn left(sessions: &Path) -> Vec<String> {
+        let mut ids: Vec<_> =
+            shelf::ids(sessions).unwrap().into_iter().map(|id| id.to_string()).collect();
+        ids.sort();
+        ids
+    }
+
+    #[test]
+    fn the_old_goes_and_is_remembered_and_what_is_open_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        for (id, age_s) in [("s-new", 10), ("s-old", 100), ("s-open", 1000)] {
+            leave(folder.path(), id, 1, age_s);
+        }
+        let open = HashSet::from([SessionId::from("s-open")]);
+        sweep(folder.path(), &open, 60_000, Timestamp(5)).unwrap();
+        assert_eq!(left(folder.path()), ["s-new", "s-open"]);
+        let expired = shelf::expired(folder.path()).unwrap();
+        let gone = Expired { session_id: "s-old".into(), name: None, expired_at: Timestamp(5) };
+        assert_eq!(expired, [gone]);
+    }
+
+    #[test]
+    fn the_oldest_go_when_room_is_short() {
+        let folder = tempfile::tempdir().unwrap();
+        for (id, age_s) in [("s-1", 30), ("s-2", 20), ("s-3", 10)] {
+            leave(folder.path(), id, 40_000, age_s);
+        }
+        sweep_to(folder.path(), &HashSet::new(), 3_600_000, 90_000, Timestamp(5)).unwrap();
+        assert_eq!(left(folder.path()), ["s-2", "s-3"]);
+    }
+}

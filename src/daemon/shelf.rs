@@ -1,0 +1,260 @@
+//! What a session leaves on the disk beside its transcript: `record.jsonl`, a line for each thing
+//! that happened. With it results stay readable after the session's end, and without a
+//! coordinator, until their retention ends.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::reading;
+use super::story::{CommandRecord, CommandStory};
+use crate::control::{Closed, ClosedWhy, SessionLine};
+use crate::domain::ids::{CommandId, SessionId};
+use crate::domain::outcome::{CommandState, Reason};
+use crate::domain::result::CommandResult;
+use crate::domain::time::Timestamp;
+
+/// The file in a session's folder.
+pub(super) const RECORD: &str = "record.jsonl";
+/// The file beside the sessions' folders that names those whose retention is over.
+pub(super) const EXPIRED: &str = "expired.jsonl";
+
+/// A line of a session's record.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "entry", rename_all = "snake_case")]
+pub(super) enum Entry {
+    /// The session was opened. Always the first.
+    Opened {
+        /// As it was then.
+        session: SessionLine,
+        /// The character set that its `LANG` names.
+        charset: Option<String>,
+    },
+    /// A command began, or ended: the later line holds.
+    Command {
+        /// As it was then.
+        record: CommandRecord,
+    },
+    /// The session ended.
+    Closed {
+        /// As it was then, `closed` set.
+        session: SessionLine,
+    },
+}
+
+/// A line of `expired.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Expired {
+    /// The session.
+    pub session_id: SessionId,
+    /// Its name, if it had one.
+    pub name: Option<String>,
+    /// When what it said was removed.
+    pub expired_at: Timestamp,
+}
+
+/// A session as its record tells of it.
+#[derive(Clone, Debug)]
+pub struct Shelved {
+    /// The session. Without an end in the record it was lost, unless it is still open.
+    pub session: SessionLine,
+    /// Its folder, where the transcript is.
+    pub folder: PathBuf,
+    /// The character set that its `LANG` names.
+    pub charset: Option<String>,
+    commands: Vec<CommandRecord>,
+}
+
+/// Adds lines to a session's record.
+///
+/// # Errors
+/// When the file cannot be written.
+pub(super) fn append(folder: &Path, entries: &[Entry]) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    for entry in entries {
+        serde_json::to_writer(&mut bytes, entry)?;
+        bytes.push(b'\n');
+    }
+    let file = folder.join(RECORD);
+    let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(file)?;
+    file.write_all(&bytes)
+}
+
+/// Reads a session's record. A torn last line is passed over.
+///
+/// # Errors
+/// When there is none, or it cannot be read.
+pub fn read(sessions: &Path, id: &SessionId) -> io::Result<Shelved> {
+    let folder = sessions.join(id.as_str());
+    let mut opened = None;
+    let mut commands: Vec<CommandRecord> = Vec::new();
+    let mut places: HashMap<CommandId, usize> = HashMap::new();
+    for line in BufReader::new(File::open(folder.join(RECORD))?).lines() {
+        match serde_json::from_str(&line?) {
+            Ok(Entry::Opened { session, charset }) => opened = Some((session, charset)),
+            Ok(Entry::Closed { session }) => {
+                if let Some(opened) = &mut opened {
+                    opened.0 = session;
+                }
+            }
+            Ok(Entry::Command { record }) => match places.get(&record.id) {
+                Some(at) => commands[*at] = record,
+                None => {
+                    places.insert(record.id.clone(), commands.len());
+                    commands.push(record);
+                }
+            },
+            Err(_) => {}
+        }
+    }
+    let (session, charset) = opened.ok_or(ErrorKind::InvalidData)?;
+    Ok(Shelved { session, folder, charset, commands })
+}
+
+/// The ids of all sessions that have left something, in no order.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn ids(sessions: &Path) -> io::Result<Vec<SessionId>> {
+    let entries = match std::fs::read_dir(sessions) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let name = |entry: std::fs::DirEntry| entry.file_name().into_string().ok();
+    let names = entries.flatten().filter_map(name).filter(|name| name.starts_with("s-"));
+    Ok(names.map(SessionId::new).collect())
+}
+
+/// The sessions whose retention is over, oldest first, as far back as they are remembered.
+///
+/// # Errors
+/// When the file is there and cannot be read.
+pub fn expired(sessions: &Path) -> io::Result<Vec<Expired>> {
+    match std::fs::read_to_string(sessions.join(EXPIRED)) {
+        Ok(text) => {
+            Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+impl Shelved {
+    /// Says that nobody has the session open: where its record tells no end, it was lost, and with
+    /// it what ran.
+    pub fn is_not_open(&mut self) {
+        if self.session.closed.is_some() {
+            return;
+        }
+        let at = self.commands.iter().filter_map(|record| Some(record.started?.0)).max();
+        let at = at.unwrap_or(self.session.opened_at);
+        "closed".clone_into(&mut self.session.state);
+        self.session.pid = None;
+        self.session.closed = Some(Closed { at, why: ClosedWhy::Lost, survivors: Vec::new() });
+    }
+
+    /// How many commands its record tells of.
+    pub fn command_count(&self) -> usize {
+        self.commands.len()
+    }
+
+    /// The ids of its commands, in order.
+    pub fn command_ids(&self) -> impl Iterator<Item = &CommandId> {
+        self.commands.iter().map(|record| &record.id)
+    }
+
+    /// Where the command at `index` lies in the transcript: its first byte, and its end once it
+    /// has one; `None` for one that never began.
+    pub fn span(&self, index: usize) -> Option<(u64, Option<u64>)> {
+        let record = self.commands.get(index)?;
+        let (_, from) = record.started?;
+        Some((from, record.end.as_ref().map(|end| end.span.raw_end)))
+    }
+
+    /// The result of the command at `index`, with up to `keep` bytes of each text at either end.
+    pub fn result(&self, index: usize, keep: usize, now: Timestamp) -> Option<CommandResult> {
+        let record = self.commands.get(index)?.clone();
+        let was_cut_off = record.end.is_none() && self.session.closed.is_some();
+        let story = CommandStory {
+            record,
+            session: self.session.session_id.clone(),
+            transcript: self.folder.clone(),
+            cwd: PathBuf::from(&self.session.cwd),
+            charset: self.charset.clone(),
+            now: self.session.closed.as_ref().map_or(now, |closed| closed.at),
+            keep,
+        };
+        let mut result = reading::result(&story);
+        if was_cut_off {
+            result.state = CommandState::Failed;
+            result.reason = Some(Reason::Lost);
+            result.awaiting = None;
+        }
+        Some(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::Origin;
+    use crate::domain::session::{Shell, Size};
+
+    pub(super) fn line(id: &str) -> SessionLine {
+        SessionLine {
+            session_id: id.into(),
+            name: None,
+            state: "idle".to_owned(),
+            claim: crate::domain::claim::Claim::command_line(0),
+            origin: Origin::default(),
+            pid: Some(7),
+            shell: Shell::default(),
+            cwd: "/".to_owned(),
+            size: Size::default(),
+            opened_at: Timestamp(1000),
+            used_at: Timestamp(1000),
+            ttl_ms: None,
+            commands: 0,
+            closed: None,
+        }
+    }
+
+    fn opened(id: &str) -> Entry {
+        Entry::Opened { session: line(id), charset: None }
+    }
+
+    #[test]
+    fn the_later_line_of_a_command_holds_and_a_torn_one_is_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().join("s-1");
+        std::fs::create_dir(&own).unwrap();
+        let mut record = CommandRecord::new("s-1.1".into(), "true".to_owned());
+        append(&own, &[opened("s-1"), Entry::Command { record: record.clone() }]).unwrap();
+        record.started = Some((Timestamp(2000), 0));
+        append(&own, &[Entry::Command { record }]).unwrap();
+        let mut file = OpenOptions::new().append(true).open(own.join(RECORD)).unwrap();
+        file.write_all(b"{\"entry\":\"comm").unwrap();
+        let mut shelved = read(folder.path(), &"s-1".into()).unwrap();
+        assert_eq!((shelved.command_count(), shelved.span(0)), (1, Some((0, None))));
+        shelved.is_not_open();
+        let closed = shelved.session.closed.clone().unwrap();
+        assert_eq!((closed.why, closed.at), (ClosedWhy::Lost, Timestamp(2000)));
+        let result = shelved.result(0, 1024, Timestamp(9000)).unwrap();
+        assert_eq!((result.state, result.reason), (CommandState::Failed, Some(Reason::Lost)));
+        assert_eq!(ids(folder.path()).unwrap(), ["s-1".into()]);
+    }
+
+    #[test]
+    fn what_is_not_there_is_said_to_be_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = read(folder.path(), &"s-1".into()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert!(ids(&folder.path().join("none")).unwrap().is_empty());
+        assert!(expired(folder.path()).unwrap().is_empty());
+    }
+}

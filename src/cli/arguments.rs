@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use super::verbs::{exec, explain_env, init, plan, report, run, serve, status};
+use super::verbs::{exec, explain_env, init, plan, report, run, serve, session, status};
 
 /// Hands tasks to capability-tagged agents, each in an isolated terminal session.
 #[derive(Debug, Parser)]
@@ -22,6 +22,7 @@ pub(super) enum Verb {
     Run(run::Run),
     Plan(plan::Plan),
     Exec(exec::Exec),
+    Session(session::Session),
     Report(report::Report),
     ExplainEnv(explain_env::ExplainEnv),
     Status(status::Status),

@@ -1,6 +1,7 @@
 //! The doors between the command line and the daemon: where a workspace's coordinator is, and
 //! becoming one. This is the one file of the command line that knows the daemon.
 
+use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +11,10 @@ use super::failure::{Failure, Kind, reason};
 use super::sources::{current_folder, real_folder};
 use super::starter::{connect_or_start, is_absence, is_kept, kept_environment};
 use crate::daemon::serve::{ServeOptions, serve};
+use crate::daemon::shelf;
+pub(super) use crate::daemon::shelf::{Expired, Shelved};
 use crate::daemon::workspace::{Places, Workspace, WorkspaceError};
+use crate::domain::ids::SessionId;
 
 /// Where a verb looks for what is there, and what it finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +71,55 @@ impl From<Workspace> for Place {
             state: workspace.state().to_owned(),
             socket: workspace.socket(),
         }
+    }
+}
+
+/// What sessions have left in the state folder.
+#[derive(Clone, Debug)]
+pub(super) struct Shelf {
+    sessions: PathBuf,
+}
+
+impl Shelf {
+    /// That of a workspace.
+    #[must_use]
+    pub(super) fn of(place: &Place) -> Self {
+        Self { sessions: place.state.join("sessions") }
+    }
+
+    /// A session's folder.
+    #[must_use]
+    pub(super) fn folder(&self, id: &SessionId) -> PathBuf {
+        self.sessions.join(id.as_str())
+    }
+
+    /// A session's record; `None` where it has left none.
+    ///
+    /// # Errors
+    /// When there is one that cannot be read.
+    pub(super) fn read(&self, id: &SessionId) -> Result<Option<Shelved>, Failure> {
+        match shelf::read(&self.sessions, id) {
+            Ok(shelved) => Ok(Some(shelved)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Failure::file(&self.folder(id), "read", &error)),
+        }
+    }
+
+    /// All sessions that have left something.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub(super) fn ids(&self) -> Result<Vec<SessionId>, Failure> {
+        shelf::ids(&self.sessions).map_err(|error| Failure::file(&self.sessions, "read", &error))
+    }
+
+    /// The sessions whose retention is over.
+    ///
+    /// # Errors
+    /// When their list cannot be read.
+    pub(super) fn expired(&self) -> Result<Vec<Expired>, Failure> {
+        shelf::expired(&self.sessions)
+            .map_err(|error| Failure::file(&self.sessions, "read", &error))
     }
 }
 

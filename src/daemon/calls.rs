@@ -212,11 +212,8 @@ impl Desk {
                 self.heed(exec.defaults);
                 self.room_for_session(now)?;
                 let name = told.to_owned();
-                let owner = Owner::Kept {
-                    name: Some(name.clone()),
-                    by_exec: true,
-                    askers: Vec::new(),
-                };
+                let owner =
+                    Owner::Kept { name: Some(name.clone()), by_exec: true, askers: Vec::new() };
                 let (id, spec) = self.new_session(owner, &exec, now);
                 self.set_ttl(&id, exec.defaults);
                 self.names.insert(name, id.clone());
@@ -254,8 +251,7 @@ impl Desk {
     /// What a session's command waits for.
     fn prompt_in(&self, id: &SessionId) -> Option<String> {
         let session = self.sessions.get(id)?;
-        let waiting =
-            |record: &&CommandRecord| record.end.is_none() && record.awaiting.is_some();
+        let waiting = |record: &&CommandRecord| record.end.is_none() && record.awaiting.is_some();
         let record = session.commands.iter().find(waiting)?;
         Some(record.awaiting.as_ref()?.prompt.clone())
     }

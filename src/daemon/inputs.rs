@@ -60,11 +60,9 @@ impl Desk {
         written: &Written,
         now: Timestamp,
     ) {
-        let (taken, kept): (Vec<Wish>, Vec<Wish>) = self
-            .pending
-            .take(id)
-            .into_iter()
-            .partition(|wish| matches!(wish.what, What::Receipt { number, .. } if number == receipt));
+        let (taken, kept): (Vec<Wish>, Vec<Wish>) = self.pending.take(id).into_iter().partition(
+            |wish| matches!(wish.what, What::Receipt { number, .. } if number == receipt),
+        );
         self.pending.put_back(id, kept);
         for Wish { asker, what, .. } in taken {
             let What::Receipt { command, offset, echo, .. } = what else { continue };

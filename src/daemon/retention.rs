@@ -46,8 +46,11 @@ fn sweep_to(
     now: Timestamp,
 ) -> io::Result<()> {
     let ids = shelf::ids(sessions)?;
-    let mut left: Vec<Left> =
-        ids.into_iter().filter(|id| !open.contains(id)).filter_map(|id| look(sessions, id)).collect();
+    let mut left: Vec<Left> = ids
+        .into_iter()
+        .filter(|id| !open.contains(id))
+        .filter_map(|id| look(sessions, id))
+        .collect();
     left.sort_by_key(|left| std::cmp::Reverse(left.touched));
     let retention = Duration::from_millis(retention_ms);
     let mut bytes = 0_u64;

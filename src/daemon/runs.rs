@@ -9,7 +9,7 @@ use super::desk::Desk;
 use super::inbox::ConnectionId;
 use super::names;
 use super::story::CommandStory;
-use crate::control::{ClosedWhy, Answer, Failure, FailureKind, Notice, Response, RunLine, Submit};
+use crate::control::{Answer, ClosedWhy, Failure, FailureKind, Notice, Response, RunLine, Submit};
 use crate::domain::environment;
 use crate::domain::event::{ClientEnv, Event as Record};
 use crate::domain::ids::{AttemptId, CommandId, RunId, SessionId};

@@ -8,9 +8,7 @@ use super::desk::Desk;
 use super::names;
 use super::pending::{What, Wish};
 use super::sessions::{Asker, Owner, Session, SessionState};
-use crate::control::{
-    Answer, Closed, ClosedWhy, Failure, FailureKind, NewSession, Seen,
-};
+use crate::control::{Answer, Closed, ClosedWhy, Failure, FailureKind, NewSession, Seen};
 use crate::domain::environment::{self, Layers};
 use crate::domain::ids::{CommandId, SessionId};
 use crate::domain::outcome::{CommandState, Reason};
@@ -242,12 +240,7 @@ impl Desk {
     }
 
     /// A session is over: everybody who waits at it is told.
-    pub(super) fn serve_closed(
-        &mut self,
-        session: &Session,
-        closed: &Closed,
-        now: Timestamp,
-    ) {
+    pub(super) fn serve_closed(&mut self, session: &Session, closed: &Closed, now: Timestamp) {
         for wish in self.pending.take(&session.id) {
             let Asker { connection, request } = wish.asker;
             let answer = match wish.what.clone() {

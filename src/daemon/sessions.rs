@@ -318,7 +318,7 @@ impl Session {
             opened_at: self.opened_at,
             used_at: self.used,
             ttl_ms: self.ttl_ms,
-            commands: self.asked,
+            command_count: self.asked,
             closed: None,
         }
     }
@@ -366,12 +366,10 @@ impl CommandRecord {
             state: self.state(),
             reason: end.and_then(|end| end.reason.clone()),
             exit_code: end.and_then(|end| end.exit_code),
-            awaiting: self
-                .awaiting
-                .clone()
-                .filter(|_| end.is_none() && self.settles_at.is_none()),
+            awaiting: self.awaiting.clone().filter(|_| end.is_none() && self.settles_at.is_none()),
             from: self.started.map(|(_, offset)| offset),
             end: end.map(|end| end.span.raw_end),
+            left_running: end.map_or(0, |end| end.children.iter().filter(|c| !c.ended).count()),
         }
     }
 }

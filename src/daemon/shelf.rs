@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::reading;
 use super::story::{CommandRecord, CommandStory};
-use crate::control::{Closed, ClosedWhy, SessionLine};
+use crate::control::{Closed, ClosedWhy, CommandView, SessionLine};
 use crate::domain::ids::{CommandId, SessionId};
 use crate::domain::outcome::{CommandState, Reason};
 use crate::domain::result::CommandResult;
@@ -136,9 +136,7 @@ pub fn ids(sessions: &Path) -> io::Result<Vec<SessionId>> {
 /// When the file is there and cannot be read.
 pub fn expired(sessions: &Path) -> io::Result<Vec<Expired>> {
     match std::fs::read_to_string(sessions.join(EXPIRED)) {
-        Ok(text) => {
-            Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
-        }
+        Ok(text) => Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(error),
     }
@@ -168,12 +166,15 @@ impl Shelved {
         self.commands.iter().map(|record| &record.id)
     }
 
-    /// Where the command at `index` lies in the transcript: its first byte, and its end once it
-    /// has one; `None` for one that never began.
-    pub fn span(&self, index: usize) -> Option<(u64, Option<u64>)> {
-        let record = self.commands.get(index)?;
-        let (_, from) = record.started?;
-        Some((from, record.end.as_ref().map(|end| end.span.raw_end)))
+    /// What the command at `index` looks like from outside.
+    pub fn view(&self, index: usize) -> Option<CommandView> {
+        let mut view = self.commands.get(index)?.view();
+        if view.end.is_none() && self.session.closed.is_some() {
+            view.state = CommandState::Failed;
+            view.reason = Some(Reason::Lost);
+            view.awaiting = None;
+        }
+        Some(view)
     }
 
     /// The result of the command at `index`, with up to `keep` bytes of each text at either end.
@@ -219,7 +220,7 @@ mod tests {
             opened_at: Timestamp(1000),
             used_at: Timestamp(1000),
             ttl_ms: None,
-            commands: 0,
+            command_count: 0,
             closed: None,
         }
     }
@@ -240,7 +241,8 @@ mod tests {
         let mut file = OpenOptions::new().append(true).open(own.join(RECORD)).unwrap();
         file.write_all(b"{\"entry\":\"comm").unwrap();
         let mut shelved = read(folder.path(), &"s-1".into()).unwrap();
-        assert_eq!((shelved.command_count(), shelved.span(0)), (1, Some((0, None))));
+        assert_eq!(shelved.command_count(), 1);
+        assert_eq!(shelved.view(0).unwrap().from, Some(0));
         shelved.is_not_open();
         let closed = shelved.session.closed.clone().unwrap();
         assert_eq!((closed.why, closed.at), (ClosedWhy::Lost, Timestamp(2000)));

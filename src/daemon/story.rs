@@ -37,7 +37,15 @@ pub(super) struct CommandRecord {
 impl CommandRecord {
     /// A command that has only been asked for.
     pub(super) fn new(id: CommandId, text: String) -> Self {
-        Self { id, text, started: None, awaiting: None, left_waiting: false, settles_at: None, end: None }
+        Self {
+            id,
+            text,
+            started: None,
+            awaiting: None,
+            left_waiting: false,
+            settles_at: None,
+            end: None,
+        }
     }
 
     /// Where it stands.

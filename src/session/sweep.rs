@@ -62,7 +62,8 @@ pub fn orphans_of(socket: &Path) {
             && std::fs::read(format!("{path}/environ"))
                 .is_ok_and(|environ| names_socket(&environ, socket))
     };
-    let marked: Vec<i32> = pids().into_iter().filter(marked).filter(|pid| !has_holder(*pid)).collect();
+    let marked: Vec<i32> =
+        pids().into_iter().filter(marked).filter(|pid| !has_holder(*pid)).collect();
     let mut found = Vec::new();
     let mut pids = marked;
     while let Some(pid) = pids.pop() {

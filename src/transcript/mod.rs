@@ -13,6 +13,7 @@
 pub mod cast;
 pub mod clean;
 pub mod decode;
+pub mod flow;
 pub mod gaps;
 pub mod index;
 pub mod live;
@@ -22,6 +23,7 @@ pub mod prompt;
 pub mod queries;
 mod row;
 pub mod screen;
-mod seam;
+pub mod seam;
 pub mod texts;
 mod tokens;
+pub mod watch;

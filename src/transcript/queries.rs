@@ -119,7 +119,9 @@ impl Query {
                 write!(text, "\x1b[{}{mode};0$y", if private { "?" } else { "" })
             }
             Self::Version => write!(text, "\x1bP>|callboard({})\x1b\\", env!("CARGO_PKG_VERSION")),
-            Self::Window { what: 14 } => write!(text, "\x1b[4;{};{}t", rows * CELL.1, cols * CELL.0),
+            Self::Window { what: 14 } => {
+                write!(text, "\x1b[4;{};{}t", rows * CELL.1, cols * CELL.0)
+            }
             Self::Window { what: 16 } => write!(text, "\x1b[6;{};{}t", CELL.1, CELL.0),
             Self::Window { what: 18 } => write!(text, "\x1b[8;{rows};{cols}t"),
             Self::Window { .. } => write!(text, "\x1b[9;{rows};{cols}t"),
@@ -220,8 +222,7 @@ impl Scanner {
                 State::Ground => match memchr::memchr2(0x1b, 0xc2, &bytes[at..]) {
                     Some(found) => {
                         at += found;
-                        self.state =
-                            if bytes[at] == 0x1b { State::Escape } else { State::Wide };
+                        self.state = if bytes[at] == 0x1b { State::Escape } else { State::Wide };
                     }
                     None => return,
                 },

@@ -6,7 +6,7 @@ use super::tokens::sequence_len;
 const REACH: usize = 4096;
 
 /// How many bytes at the end belong to a character or a sequence that is not complete.
-pub(super) fn open_end(bytes: &[u8]) -> usize {
+pub fn open_end(bytes: &[u8]) -> usize {
     let window = &bytes[bytes.len().saturating_sub(REACH)..];
     let mut at = 0;
     while let Some(next) = memchr::memchr(0x1b, &window[at..]) {

@@ -8,4 +8,5 @@ pub(super) mod report;
 pub(super) mod run;
 pub(super) mod run_lines;
 pub(super) mod serve;
+pub(super) mod session;
 pub(super) mod status;

@@ -62,7 +62,7 @@ pub struct SessionLine {
     /// How long it may stay unused, in ms; null for one that ends with its task or its command.
     pub ttl_ms: Option<u64>,
     /// How many commands it was given.
-    pub commands: u32,
+    pub command_count: u32,
     /// How it ended; null while it is open.
     pub closed: Option<Closed>,
 }
@@ -152,6 +152,8 @@ pub struct CommandView {
     pub from: Option<u64>,
     /// Where they end; null until it has.
     pub end: Option<u64>,
+    /// How many processes it left running, which may print on.
+    pub left_running: usize,
 }
 
 /// Typed text that comes back in the transcript, from `offset` on.

@@ -82,10 +82,12 @@ impl Agents {
                             .and_then(|most| u32::try_from(most).ok());
                 }
                 "session_ttl" => {
-                    self.session_defaults.ttl_ms = duration(key, item, findings).map(|ttl| ttl.value);
+                    self.session_defaults.ttl_ms =
+                        duration(key, item, findings).map(|ttl| ttl.value);
                 }
                 "retention" => {
-                    self.session_defaults.retention_ms = duration(key, item, findings).map(|ttl| ttl.value);
+                    self.session_defaults.retention_ms =
+                        duration(key, item, findings).map(|ttl| ttl.value);
                 }
                 _ => {}
             }

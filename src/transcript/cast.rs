@@ -114,6 +114,12 @@ impl Cast {
         }
     }
 
+    /// Appends a marker that no byte brings with it.
+    pub fn note(&mut self, micros: u64, words: &str, text: &mut String) {
+        self.last = self.last.max(micros);
+        self.line(micros, 'm', words, text);
+    }
+
     /// What is left when nothing follows, and how the shell ended, if it has.
     pub fn finish(mut self, exit: Option<i32>, text: &mut String) {
         for cut in std::mem::take(&mut self.cut) {

@@ -68,6 +68,11 @@ impl Terminal {
         self.drawn.resize(self.size.cols.into(), self.size.rows.into());
     }
 
+    /// What draws the same on an empty terminal of the same size, modes included.
+    pub fn redrawn(&self) -> String {
+        self.drawn.dump()
+    }
+
     /// The screen as it stands.
     pub fn screen(&self) -> Screen {
         let cursor = self.drawn.cursor();

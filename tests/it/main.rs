@@ -9,6 +9,7 @@
 
 mod cases_orchestrator;
 mod cases_terminal;
+mod cli_attach;
 mod cli_documents;
 mod cli_reports;
 mod cli_sources;

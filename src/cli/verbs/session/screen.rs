@@ -62,7 +62,8 @@ impl Screen {
             end = tape.end()?;
             let start = began.unwrap_or(u64::MAX).min(end.saturating_sub(DRAWN_BYTES));
             let start = start.max(end.saturating_sub(DRAWN_BYTES_MAX));
-            draw(&tape, start, end, &mut terminal, &shelf.read(&id)?.and_then(|s| s.charset))?;
+            let charset = shelf.read(&id)?.and_then(|shelved| shelved.charset);
+            draw(&tape, start, end, &mut terminal, charset.as_deref())?;
         }
         let screen = terminal.screen();
         if self.json {
@@ -80,14 +81,18 @@ impl Screen {
     }
 }
 
-fn draw(
+/// Draws a part of a transcript.
+///
+/// # Errors
+/// When it cannot be read.
+pub(super) fn draw(
     tape: &Tape,
     start: u64,
     end: u64,
     terminal: &mut Terminal,
-    charset: &Option<String>,
+    charset: Option<&str>,
 ) -> Result<(), Failure> {
-    let mut decoder = LiveDecoder::new(hint(charset.as_deref()));
+    let mut decoder = LiveDecoder::new(hint(charset));
     let mut at = start;
     while at < end {
         let (pieces, next) = tape.read(at, end, CHUNK_BYTES)?;

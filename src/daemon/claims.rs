@@ -141,7 +141,7 @@ impl Desk {
                 stay.command.clone()
             }
             None => {
-                let command = names::command(id, session.asked.saturating_add(1));
+                let command = names::stay(id, session.asked.saturating_add(1));
                 session.take(CommandRecord::new(command.clone(), TAKE_OVER.to_owned()), now);
                 let stay = Stay { command: command.clone(), connections, lapses_at: None };
                 session.stay = Some(stay);

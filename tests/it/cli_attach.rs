@@ -247,47 +247,51 @@ fn attach_needs_a_terminal_and_a_session() {
 }
 
 #[test]
-fn a_person_answers_for_a_task_and_the_task_goes_on() {
+fn a_person_at_a_tasks_terminal_stops_its_clock_and_hands_it_back() {
     let house = House::new();
-    let manifest = "[[task]]\nid = 'ask'\ntimeout = '1s'\n\
-        run = ['read -p \"Key: \" key; echo \"got $key\"', 'echo \"then $key\"']\n";
+    let manifest = "[[task]]\nid = 'work'\ntimeout = '1s'\n\
+        run = ['until [ -e go ]; do sleep 0.02; done; echo went', 'echo \"then $key\"']\n";
     house.write("m.toml", manifest);
     let run = house.command(&["run", "m.toml", "--json"]).spawn().unwrap();
-    let (id, claim) = wait_for("the task's question", || {
+    let (id, claim) = wait_for("the task's session", || {
         let status = house.call(&["status", "--json"]).json();
         let line = status["sessions"].as_array().and_then(|lines| lines.first().cloned());
-        let waits = status["waiting"].to_string().contains("Key");
-        match line.filter(|line| waits && line["state"] == "busy") {
+        match line.filter(|line| line["state"] == "busy") {
             Some(line) => Ok((line["session_id"].as_str().unwrap().to_owned(), line["claim"].clone())),
             None => Err(status.to_string()),
         }
     });
-    assert_eq!(claim["kind"], "session", "{claim}");
+    assert_eq!((&claim["kind"], &claim["turn_id"]), (&"session".into(), &"1".into()), "{claim}");
     assert_eq!(claim["tool_call_id"], format!("{id}.1"), "{claim}");
     let mut person = Person::at(&house, &format!("session attach {id}"));
-    person.sees("Key: ");
-    let claim = session(&house, &id)["claim"].clone();
-    assert_eq!(claim["kind"], "client", "{claim}");
-    // Its limit would have been reached by now.
+    let claim = wait_for("the person's claim", || {
+        let claim = session(&house, &id)["claim"].clone();
+        if claim["kind"] == "client" { Ok(claim) } else { Err(claim.to_string()) }
+    });
+    assert!(claim["client_id"].as_str().unwrap().starts_with("command-line:"), "{claim}");
     let began = std::time::Instant::now();
     wait_for("longer than the task's limit", || {
         if began.elapsed().as_millis() > 1_300 { Ok(()) } else { Err(String::new()) }
     });
-    person.types("person\r");
-    person.sees("got person");
+    house.write("go", "");
+    person.sees("went");
     person.sees_prompt();
-    person.runs("key=changed");
+    person.runs("key=persons");
     person.types("\u{1c}d");
     assert_eq!(person.leaves(), 0, "{}", person.text());
     let called = crate::house::finish(run);
     let report = called.json();
     assert_eq!(called.code, 0, "{report}");
     let commands = report["tasks"][0]["commands"].as_array().unwrap();
-    let told: Vec<_> = commands.iter().map(|c| c["stdout"].as_str().unwrap()).collect();
-    assert!(told[0].ends_with("got person\n"), "{report}");
-    assert!(told.contains(&"then changed\n"), "{report}");
-    assert!(commands[0]["notes"].to_string().contains("taken_over"), "{report}");
-    assert!(commands[0]["duration_ms"].as_u64().unwrap() > 1_000, "{report}");
+    let told = |text: &str| {
+        let found = commands.iter().find(|c| c["command"].as_str().unwrap().contains(text));
+        found.unwrap_or_else(|| panic!("no {text}: {report}"))
+    };
+    assert_eq!(told("until")["stdout"], "went\n", "{report}");
+    assert!(told("until")["notes"].to_string().contains("taken_over"), "{report}");
+    assert!(told("until")["duration_ms"].as_u64().unwrap() > 1_000, "{report}");
+    assert_eq!(told("then")["stdout"], "then persons\n", "{report}");
+    assert_eq!(told("take_over")["state"], "completed", "{report}");
 }
 
 #[test]

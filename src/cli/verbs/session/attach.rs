@@ -11,6 +11,7 @@ use super::detach::{DetachKey, Leaving};
 use super::growth;
 use super::screen::draw;
 use crate::cli::client::{Connection, WireError};
+use crate::cli::coordinator::Shelf;
 use crate::cli::failure::{Failure, Kind, reason};
 use crate::cli::interrupt;
 use crate::cli::sessions::{FoundOpen, Which, why_words};
@@ -83,6 +84,7 @@ enum Left {
 /// A person at a session's terminal.
 struct Visit {
     id: SessionId,
+    shelf: Shelf,
     connection: Connection,
     heard: Receiver<Heard>,
     /// How often the transcript is looked at when nothing tells of it.
@@ -127,6 +129,7 @@ impl Attach {
         output::note(format!("[{}]\r\n", self.greeting(&id)));
         let mut visit = Visit {
             id,
+            shelf,
             connection,
             heard,
             tick,
@@ -332,7 +335,10 @@ impl Visit {
                 Ok(self.left_by(&view))
             }
             Response::Refusal { id, .. } if self.asked == Some(id) => {
-                Ok(Some(Left::Closed("it has ended".to_owned())))
+                // Asked a moment after its end: its record knows.
+                let closed = self.shelf.read(&self.id)?.and_then(|shelved| shelved.session.closed);
+                let why = closed.map_or("it has ended", |closed| why_words(closed.why));
+                Ok(Some(Left::Closed(why.to_owned())))
             }
             Response::Refusal { failure, .. } => Err(failure.into()),
             Response::Reply { .. } | Response::Notice { .. } => Ok(None),

@@ -35,7 +35,7 @@ mod tests {
     fn what_is_written_is_told() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         let (told, heard) = std::sync::mpsc::channel();
-        assert!(super::watch(file.path(), move || drop(told.send(()))));
+        assert!(super::watch(file.path(), move || told.send(()).unwrap()));
         for _ in 0..3 {
             file.write_all(b"x").unwrap();
             heard.recv_timeout(std::time::Duration::from_secs(10)).unwrap();

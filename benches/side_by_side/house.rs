@@ -10,6 +10,7 @@ use callboard::control::{Answer, CONTROL_VERSION, Call, Exec, Request, Response}
 use callboard::domain::event::ClientEnv;
 use callboard::domain::frame::{self, Decoder};
 use callboard::domain::result::CommandResult;
+use callboard::domain::session::SessionDefaults;
 
 pub struct House {
     folder: tempfile::TempDir,
@@ -156,6 +157,7 @@ impl Client {
             stop_on: Vec::new(),
             merge: false,
             session: session.map(str::to_owned),
+            defaults: SessionDefaults::default(),
         };
         match self.ask(Call::Exec { exec: Box::new(exec) }) {
             Answer::Ran { result } => *result,

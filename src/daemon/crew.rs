@@ -11,12 +11,15 @@ use tokio::task::JoinHandle;
 use super::action::{Action, ExecForm};
 use super::desk::Folders;
 use super::inbox::{ConnectionId, Event};
+use super::shelf::Entry;
+use super::story::CommandStory;
 use super::{probe, reading, reports, retention, shelf};
 use crate::board::Board;
 use crate::control::{Answer, Failure, FailureKind, Notice, Response};
 use crate::domain::board::{BoardEntry, BoardView};
 use crate::domain::ids::{SessionId, WorkspaceId};
 use crate::domain::session::SessionSpec;
+use crate::domain::time::Timestamp;
 use crate::session::link::{Asks, Facts, Stage};
 use crate::session::stream::Outlet;
 use crate::session::sweep;
@@ -141,37 +144,11 @@ impl Crew {
                 }
             }
             Action::AnswerExec { connection, request, story, form, end } => {
-                let long = reading::bytes(&story) > READ_INLINE_MAX;
-                let from = story.record.started.map(|(_, offset)| offset);
-                self.answer(connection, request, long, move || {
-                    let result = Box::new(reading::result(&story));
-                    Ok(match form {
-                        ExecForm::Ran => Answer::Ran { result },
-                        ExecForm::Waited => Answer::Waited { result, from, end },
-                        ExecForm::Interrupted => Answer::Interrupted { result: Some(result) },
-                    })
-                });
+                self.answer_exec(connection, request, story, form, end);
             }
-            Action::Shelve { folder, entries } => {
-                // A session that could not even get its folder leaves nothing.
-                if let Err(error) = shelf::append(&folder, &entries)
-                    && error.kind() != std::io::ErrorKind::NotFound
-                {
-                    tracing::warn!(folder = %folder.display(), %error, "a session's record cannot be written");
-                }
-            }
+            Action::Shelve { folder, entries } => shelve(&folder, &entries),
             Action::Tidy { open, retention_ms, orphans, now } => {
-                let (sessions, socket) =
-                    (self.folders.sessions.clone(), self.folders.socket.clone());
-                tokio::task::spawn_blocking(move || {
-                    if orphans {
-                        sweep::orphans_of(&socket);
-                    }
-                    let open = open.into_iter().collect();
-                    if let Err(error) = retention::sweep(&sessions, &open, retention_ms, now) {
-                        tracing::warn!(%error, "old transcripts cannot be removed");
-                    }
-                });
+                self.tidy(open, retention_ms, orphans, now);
             }
             Action::SendReport { connection, request, draft } => {
                 let board = self.view();
@@ -198,6 +175,40 @@ impl Crew {
             }
             Action::Post { entry, record } => self.post(first_seq + record as u64, entry),
         }
+    }
+
+    fn answer_exec(
+        &mut self,
+        connection: ConnectionId,
+        request: u64,
+        story: Box<CommandStory>,
+        form: ExecForm,
+        end: u64,
+    ) {
+        let long = reading::bytes(&story) > READ_INLINE_MAX;
+        let from = story.record.started.map(|(_, offset)| offset);
+        self.answer(connection, request, long, move || {
+            let result = Box::new(reading::result(&story));
+            Ok(match form {
+                ExecForm::Ran => Answer::Ran { result },
+                ExecForm::Waited => Answer::Waited { result, from, end },
+                ExecForm::Interrupted => Answer::Interrupted { result: Some(result) },
+            })
+        });
+    }
+
+    /// Looks for orphans and old transcripts, away from the loop.
+    fn tidy(&self, open: Vec<SessionId>, retention_ms: u64, orphans: bool, now: Timestamp) {
+        let (sessions, socket) = (self.folders.sessions.clone(), self.folders.socket.clone());
+        tokio::task::spawn_blocking(move || {
+            if orphans {
+                sweep::orphans_of(&socket);
+            }
+            let open = open.into_iter().collect();
+            if let Err(error) = retention::sweep(&sessions, &open, retention_ms, now) {
+                tracing::warn!(%error, "old transcripts cannot be removed");
+            }
+        });
     }
 
     /// Brings the board's snapshot file up to date.
@@ -356,6 +367,15 @@ impl Crew {
             tracing::error!(%error, "the board cannot be read");
             BoardView::of(self.workspace.clone(), Vec::new())
         })
+    }
+}
+
+fn shelve(folder: &Path, entries: &[Entry]) {
+    // A session that could not even get its folder leaves nothing.
+    if let Err(error) = shelf::append(folder, entries)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        tracing::warn!(folder = %folder.display(), %error, "a session's record cannot be written");
     }
 }
 

@@ -296,3 +296,6 @@ pub(super) fn not_found(what: &str, hint: &str) -> Failure {
         hint: Some(hint.to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,14 +1,14 @@
 //! What holders report, and what becomes of it for each kind of owner.
 
-use super::action::{Action, ExecForm};
-use super::calls::{answer_of, end_without_status};
+use super::action::Action;
+use super::calls::end_without_status;
 use super::claims::TAKE_OVER;
 use super::desk::Desk;
 use super::inbox::ConnectionId;
 use super::reading;
-use super::sessions::{Asker, Owner, Session, SessionState};
+use super::sessions::{Asker, Owner, SessionState};
 use super::shelf::Entry;
-use crate::control::{Closed, ClosedWhy};
+use crate::control::ClosedWhy;
 use crate::domain::board::Writer;
 use crate::domain::event::Event as Record;
 use crate::domain::ids::{CommandId, SessionId};
@@ -20,9 +20,6 @@ use crate::session::wire::{Ask, CommandEnd, Fact, FactBody, Listener};
 
 /// Facts are acknowledged in groups of this many.
 const ACK_EVERY: u64 = 32;
-/// How long a holder may take to close its session. It says so within 15 s, with the survivors;
-/// one that does not is stopped, or hangs, and is killed.
-const CLOSING_MS: u64 = 20_000;
 
 impl Desk {
     pub(super) fn fact(&mut self, id: &SessionId, fact: Fact, now: Timestamp) {
@@ -212,7 +209,7 @@ impl Desk {
     }
 
     /// Ports and their changes go on the board, with the process that really holds them.
-    fn listening(&mut self, id: &SessionId, ports: Vec<Listener>, now: Timestamp) {
+    pub(super) fn listening(&mut self, id: &SessionId, ports: Vec<Listener>, now: Timestamp) {
         let Some(session) = self.sessions.get_mut(id) else { return };
         let before = std::mem::replace(&mut session.listeners, ports.clone());
         let writer = self.writer_of(id);
@@ -235,7 +232,7 @@ impl Desk {
         }
     }
 
-    fn command_ended(&mut self, id: &SessionId, end: CommandEnd, now: Timestamp) {
+    pub(super) fn command_ended(&mut self, id: &SessionId, end: CommandEnd, now: Timestamp) {
         let Some(session) = self.sessions.get_mut(id) else { return };
         session.used = now;
         let others = session.commands.iter().filter(|record| record.id != end.command);
@@ -312,61 +309,6 @@ impl Desk {
         }
     }
 
-    fn closed(
-        &mut self,
-        id: &SessionId,
-        survivors: &[Child],
-        for_attempt: attempt::Event,
-        now: Timestamp,
-    ) {
-        let Some(session) = self.sessions.get_mut(id) else { return };
-        session.note_closed(survivors);
-        let open: Vec<CommandEnd> = session
-            .commands
-            .iter()
-            .filter(|record| record.end.is_none() && record.awaiting.is_none())
-            .map(|record| end_without_status(record, Reason::SessionClosed, now))
-            .collect();
-        for end in open {
-            self.command_ended(id, end, now);
-        }
-        self.listening(id, Vec::new(), now);
-        let Some(session) = self.sessions.remove(id) else { return };
-        self.end_session(&session, survivors, now);
-        match &session.owner {
-            Owner::Call { asker: Some(asker) } => {
-                let answer = answer_of(&session, *asker, 0, ExecForm::Ran, now);
-                answer.into_iter().for_each(|action| self.act(action));
-                self.stay_for_exec(now);
-            }
-            Owner::Kept { name, .. } => {
-                if let Some(name) = name {
-                    self.names.remove(name);
-                }
-                self.stay_for_session(now);
-            }
-            _ => {}
-        }
-        self.act(Action::Forget { session: id.clone(), tmp: session.tmp.clone() });
-        self.attempt_closed(&session, for_attempt, now);
-    }
-
-    /// Writes a session's end down, and tells everybody who waits at it.
-    fn end_session(&mut self, session: &Session, survivors: &[Child], now: Timestamp) {
-        let why = session.why.unwrap_or(ClosedWhy::ShellEnded);
-        let closed = Closed { at: now, why, survivors: survivors.to_vec() };
-        let mut entries = Vec::new();
-        if !session.is_on_shelf {
-            entries.push(session.opened_entry());
-            let commands = session.commands.iter().cloned();
-            entries.extend(commands.map(|record| Entry::Command { record }));
-        }
-        let line = session.view(None, Some(closed.clone()), now).session;
-        entries.push(Entry::Closed { session: line });
-        self.act(Action::Shelve { folder: session.transcript.clone(), entries });
-        self.serve_closed(session, &closed, now);
-    }
-
     /// The last words of a command that failed, for telling the environment's failures from its
     /// own. Only a failure is read, and of that only the end.
     fn stderr_tail(&self, id: &SessionId, end: &CommandEnd) -> String {
@@ -375,32 +317,6 @@ impl Desk {
                 reading::tail(&session.transcript, end, session.charset.as_deref())
             }
             _ => String::new(),
-        }
-    }
-
-    /// Asks a session's holder to end everything in it.
-    pub(super) fn close_session(&mut self, id: &SessionId, why: ClosedWhy, now: Timestamp) {
-        let Some(session) = self.sessions.get_mut(id) else { return };
-        if session.state != SessionState::Closing {
-            session.state = SessionState::Closing;
-            session.why.get_or_insert(why);
-            session.close_by = Some(now.plus_ms(CLOSING_MS));
-            self.tell(id, Ask::Close);
-        }
-    }
-
-    /// Kills holders that do not close their sessions. An attempt keeps this deadline itself.
-    pub(super) fn kill_overdue(&mut self, now: Timestamp) {
-        let overdue = |session: &&mut Session| {
-            !session.is_attempts() && session.close_by.is_some_and(|by| by <= now)
-        };
-        let mut killed = Vec::new();
-        for session in self.sessions.values_mut().filter(overdue) {
-            session.close_by = None;
-            killed.push((session.id.clone(), session.holder));
-        }
-        for (session, holder) in killed {
-            self.act(Action::Kill { session, holder });
         }
     }
 
@@ -448,16 +364,6 @@ impl Desk {
 
     pub(super) fn tell(&mut self, session: &SessionId, ask: Ask) {
         self.act(Action::Tell { session: session.clone(), ask });
-    }
-}
-
-impl Session {
-    /// With the session everything in it was ended, but for `survivors`.
-    fn note_closed(&mut self, survivors: &[Child]) {
-        let ends = self.commands.iter_mut().filter_map(|record| record.end.as_mut());
-        for child in ends.flat_map(|end| &mut end.children) {
-            child.ended = !survivors.iter().any(|survivor| survivor.pid == child.pid);
-        }
     }
 }
 

@@ -11,6 +11,7 @@ mod attempts;
 mod calls;
 mod claims;
 mod clock;
+mod closing;
 mod coordinator;
 mod crew;
 mod desk;

@@ -12,6 +12,7 @@ mod cases_terminal;
 mod cli_attach;
 mod cli_documents;
 mod cli_reports;
+mod cli_session;
 mod cli_sources;
 mod examples;
 mod floor_plan;

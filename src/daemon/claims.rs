@@ -73,10 +73,9 @@ impl Session {
             record.started.is_some() && record.end.is_none() && record.text != TAKE_OVER
         });
         let scope = match (turn, running) {
-            (Some(turn), Some(record)) => Scope {
-                turn_id: Some(turn.to_string()),
-                tool_call_id: Some(record.id.to_string()),
-            },
+            (Some(turn), Some(record)) => {
+                Scope { turn_id: Some(turn.to_string()), tool_call_id: Some(record.id.to_string()) }
+            }
             _ => Scope::default(),
         };
         Some(Claim::session(label.clone()).scoped(scope))

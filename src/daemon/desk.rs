@@ -19,8 +19,8 @@ use super::runs::Run;
 use super::sessions::Session;
 use crate::control::{ClosedWhy, Failure, FailureKind, Response, RunLine};
 use crate::domain::board::{BoardEntry, Version, Writer};
-use crate::domain::event::{Event as Fact, Stamped};
 use crate::domain::claim::Claim;
+use crate::domain::event::{Event as Fact, Stamped};
 use crate::domain::ids::{RunId, SessionId, WorkspaceId};
 use crate::domain::time::Timestamp;
 

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
-use super::inbox::ConnectionId;
 use super::claims::Stay;
+use super::inbox::ConnectionId;
 use super::shelf::Entry;
 use super::story::{CommandRecord, CommandStory};
 use crate::control::{Closed, ClosedWhy, CommandView, Echo, Origin, SessionLine, SessionView};
@@ -151,12 +151,7 @@ impl SessionState {
 
 impl Session {
     /// A session that is about to be opened.
-    pub(super) fn new(
-        spec: &SessionSpec,
-        owner: Owner,
-        person: &Claim,
-        now: Timestamp,
-    ) -> Self {
+    pub(super) fn new(spec: &SessionSpec, owner: Owner, person: &Claim, now: Timestamp) -> Self {
         Self {
             id: spec.id.clone(),
             claim: Self::first_claim(&owner, person),

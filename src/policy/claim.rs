@@ -245,8 +245,8 @@ fn act(
         (Claim::Session { session, .. }, Requester::Agent { session: agent }) => {
             if session == agent {
                 // The window of a person who has not left yet stays theirs; the rest waits.
-                let waits = standing.taken_over
-                    && matches!(operation, Operation::Input | Operation::Run);
+                let waits =
+                    standing.taken_over && matches!(operation, Operation::Input | Operation::Run);
                 return if waits { Verdict::Wait } else { Verdict::Allow };
             }
             Verdict::Deny(Denial::HeldBySession { session: session.clone() })

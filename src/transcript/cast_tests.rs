@@ -30,7 +30,13 @@ fn record(offset: u64, micros: u64, command: u32, stream: Stream) -> Record {
 }
 
 /// A recording of these bytes, read in pieces.
-fn cast(raw: &[u8], records: &[Record], marks: Vec<Mark>, piece: usize, exit: Option<i32>) -> String {
+fn cast(
+    raw: &[u8],
+    records: &[Record],
+    marks: Vec<Mark>,
+    piece: usize,
+    exit: Option<i32>,
+) -> String {
     let idx: Vec<u8> = records.iter().flat_map(|record| record.to_bytes()).collect();
     let (mut cast, _) = Cast::new(&Header::default(), marks, 0);
     let mut text = String::new();

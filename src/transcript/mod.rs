@@ -25,6 +25,6 @@ mod row;
 pub mod screen;
 pub mod seam;
 pub mod texts;
-pub mod unasked;
 mod tokens;
+pub mod unasked;
 pub mod watch;

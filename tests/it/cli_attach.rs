@@ -138,7 +138,10 @@ fn session(house: &House, name: &str) -> Value {
 #[test]
 fn a_person_takes_an_idle_session_over_and_leaves_it() {
     let house = House::new();
-    house.exec_with(&["--session", "s"], "x=agent; mkdir -p sub; cd sub; printf '\\033[31mred\\033[0m\\n'");
+    house.exec_with(
+        &["--session", "s"],
+        "x=agent; mkdir -p sub; cd sub; printf '\\033[31mred\\033[0m\\n'",
+    );
     let before = session(&house, "s");
     assert_eq!(before["claim"]["kind"], "client", "{before}");
     let mut person = Person::at(&house, "session attach s");
@@ -184,7 +187,8 @@ fn who_only_looks_on_changes_nothing() {
     let mut person = Person::at(&house, "session attach s --read-only");
     person.sees("first");
     person.types("echo typed\r");
-    let (code, result) = house.exec_with(&["--session", "s"], "read -t 0.2 line; echo \"got [$line]\"");
+    let (code, result) =
+        house.exec_with(&["--session", "s"], "read -t 0.2 line; echo \"got [$line]\"");
     assert_eq!((code, &result["stdout"]), (0, &"got []\n".into()), "{result}");
     person.sees("got []");
     person.types("\u{3}");
@@ -257,7 +261,9 @@ fn a_person_at_a_tasks_terminal_stops_its_clock_and_hands_it_back() {
         let status = house.call(&["status", "--json"]).json();
         let line = status["sessions"].as_array().and_then(|lines| lines.first().cloned());
         match line.filter(|line| line["state"] == "busy") {
-            Some(line) => Ok((line["session_id"].as_str().unwrap().to_owned(), line["claim"].clone())),
+            Some(line) => {
+                Ok((line["session_id"].as_str().unwrap().to_owned(), line["claim"].clone()))
+            }
             None => Err(status.to_string()),
         }
     });
@@ -309,7 +315,11 @@ fn a_replay_is_the_whole_transcript_at_its_times() {
     assert_eq!((&header["version"], &header["term"]["cols"]), (&3.into(), &120.into()), "{header}");
     assert_eq!(header["title"], "s", "{header}");
     let data = |code: &str| -> String {
-        lines[1..].iter().filter(|line| line[1] == code).map(|line| line[2].as_str().unwrap()).collect()
+        lines[1..]
+            .iter()
+            .filter(|line| line[1] == code)
+            .map(|line| line[2].as_str().unwrap())
+            .collect()
     };
     assert_eq!(data("o"), String::from_utf8_lossy(&raw.stdout), "{called:?}");
     assert!(data("o").contains("two €") && data("o").contains("\u{fffd}end"), "{called:?}");

@@ -2,8 +2,6 @@
 
 mod claims;
 
-use std::collections::BTreeMap;
-
 use super::*;
 use crate::control::{
     Answer, Call, CommandView, Exec, NewSession, Request, Seen, SessionLine, SessionView,

@@ -12,6 +12,7 @@ mod boundary;
 mod capture;
 mod checker;
 mod closing;
+mod handback;
 mod newline;
 mod outbox;
 mod perform;

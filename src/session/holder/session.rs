@@ -354,9 +354,9 @@ impl Session {
             self.closing.as_ref().and_then(Closing::due),
             self.tell_at_ms,
             self.takeover.as_ref().and_then(TakeOver::due),
-            self.shell.settles_at().filter(|&at| {
-                at > now_ms && (self.takeover.is_some() || !self.queue.is_empty())
-            }),
+            self.shell
+                .settles_at()
+                .filter(|&at| at > now_ms && (self.takeover.is_some() || !self.queue.is_empty())),
         ]
         .into_iter()
         .flatten()

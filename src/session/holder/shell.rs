@@ -61,7 +61,8 @@ pub(super) struct Shell {
     /// it gets no other.
     settles_at_ms: Option<u64>,
     /// `$PWD` as last reported.
-    cwd: Vec<u8>,}
+    cwd: Vec<u8>,
+}
 
 impl Shell {
     /// Starts bash with the driver.

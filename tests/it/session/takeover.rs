@@ -102,7 +102,9 @@ fn a_person_has_the_same_shell_and_what_they_do_stays() {
         assert!(stdout.contains("fun 5\n") && stdout.contains("cannot access"), "{stdout}");
         assert!(!stdout.contains("__cb"), "{stdout}");
         assert_eq!(stderr, "");
-        let ended = session.run("echo $?; echo $y; g me; jobs | wc -l; kill $!; wait; pwd; echo ${PS1-}").await;
+        let ended = session
+            .run("echo $?; echo $y; g me; jobs | wc -l; kill $!; wait; pwd; echo ${PS1-}")
+            .await;
         assert!(ended.stdout.starts_with("9\nseven\nfrom me\n1\n"), "{ended:?}");
         assert!(ended.stdout.ends_with("/work\n\n"), "{ended:?}");
         // The streams are two again.

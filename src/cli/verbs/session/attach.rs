@@ -109,9 +109,8 @@ impl Attach {
     pub(super) fn run(self) -> Result<u8, Failure> {
         if !terminal::is_one() {
             let message = "attach needs a terminal as its input and output".to_owned();
-            return Err(Failure::new(Kind::Usage, message).hint(
-                "`callboard session send` and `callboard session read --follow` need none",
-            ));
+            return Err(Failure::new(Kind::Usage, message)
+                .hint("`callboard session send` and `callboard session read --follow` need none"));
         }
         let mut found = self.which.find_open()?;
         let (stay, view) = begin(&mut found, self.read_only)?;

@@ -58,7 +58,11 @@ enum Format {
 
 fn parse_speed(text: &str) -> Result<f64, String> {
     let speed: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
-    if speed.is_finite() && speed > 0.0 { Ok(speed) } else { Err("it has to be above 0".to_owned()) }
+    if speed.is_finite() && speed > 0.0 {
+        Ok(speed)
+    } else {
+        Err("it has to be above 0".to_owned())
+    }
 }
 
 /// Where the parts of a transcript go.
@@ -199,9 +203,11 @@ fn record(folder: &Path, tape: &Tape, shelved: &Shelved) -> Result<u8, Failure> 
         exit_code = view.exit_code;
     }
     marks.sort_by_key(|mark| mark.offset);
-    let ended = shelved.session.closed.as_ref().is_some_and(|closed| {
-        closed.why == crate::control::ClosedWhy::ShellEnded
-    });
+    let ended = shelved
+        .session
+        .closed
+        .as_ref()
+        .is_some_and(|closed| closed.why == crate::control::ClosedWhy::ShellEnded);
     let (cast, line) = Cast::new(&header, marks, 0);
     let mut recorder = Recorder { cast, out: std::io::BufWriter::new(std::io::stdout()) };
     if recorder.write(&line)? && walk(folder, tape, &mut recorder)? {
@@ -210,7 +216,9 @@ fn record(folder: &Path, tape: &Tape, shelved: &Shelved) -> Result<u8, Failure> 
         // The shell's own status is that of the command that ended it.
         cast.finish(exit_code.filter(|_| ended), &mut text);
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => return Err(error.into()),
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                return Err(error.into());
+            }
             _ => {}
         }
     }

@@ -1,8 +1,6 @@
 //! Who holds a session's terminal, and which door opens to whom.
 
 use super::*;
-use crate::control::FailureKind;
-use crate::domain::claim::Claim;
 
 const WINDOW: Size = Size { cols: 90, rows: 20 };
 

@@ -98,7 +98,6 @@ impl Desk {
         version: Version,
         now: Timestamp,
         for_client: bool,
-        uid: u32,
     ) -> Self {
         Self {
             workspace,
@@ -113,13 +112,18 @@ impl Desk {
             terms: Terms::default(),
             swept_at: None,
             inputs: 0,
-            person: Claim::command_line(uid),
+            person: Claim::command_line(0),
             since: now,
             version,
             decision: Decision::default(),
             stay: for_client.then(|| Stay { used: false, until: now.plus_ms(UNUSED_MS) }),
             terminating: false,
         }
+    }
+
+    /// The same for this user.
+    pub(super) fn of_user(self, uid: u32) -> Self {
+        Self { person: Claim::command_line(uid), ..self }
     }
 
     /// Takes an event in. What came of it is collected until `decide` takes it.

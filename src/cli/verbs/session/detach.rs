@@ -86,7 +86,8 @@ mod tests {
 
     #[test]
     fn the_keys_leave_and_nothing_else_does() {
-        let rows: [(&str, &[&[u8]], &[u8], bool); 7] = [
+        type Row = (&'static str, &'static [&'static [u8]], &'static [u8], bool);
+        let rows: [Row; 7] = [
             ("ctrl-\\ d", &[b"ab\x1c", b"dxyz"], b"ab", true),
             ("ctrl-\\ d", &[b"ab\x1c", b"x"], b"ab\x1cx", false),
             ("ctrl-\\ d", &[b"\x1c\x1c", b"d"], b"\x1c", true),

@@ -1,9 +1,19 @@
 //! Answers to questions: by rules, then by given inputs; and when an answer was none.
 
+use std::collections::VecDeque;
+
 use crate::domain::result::Evidence;
 
 use super::awaiting::{POLL_QUIET_MS, Wait};
 use super::state::Command;
+
+/// A rule gives the same answer to the same question at most so often: what asks for a password
+/// again has been given a wrong one,
+const SECRET_ANSWERS_MAX: u32 = 3;
+/// and what goes on asking in the open does not like the answer.
+const ANSWERS_MAX: u32 = 20;
+/// Questions that are remembered.
+const QUESTIONS_MAX: usize = 64;
 
 /// An answer that a rule or a given input gave.
 #[derive(Debug)]
@@ -27,6 +37,36 @@ impl Answer {
     }
 }
 
+/// How often a rule has answered the same question: an answer that is wrong is wrong again.
+#[derive(Debug, Default)]
+pub(super) struct Repeats(VecDeque<Repeat>);
+
+#[derive(Debug)]
+struct Repeat {
+    rule: usize,
+    question: String,
+    times: u32,
+}
+
+impl Repeats {
+    fn are_enough(&self, rule: usize, question: &str, secret: bool) -> bool {
+        let most = if secret { SECRET_ANSWERS_MAX } else { ANSWERS_MAX };
+        self.0.iter().any(|r| (r.rule, &*r.question) == (rule, question) && r.times >= most)
+    }
+
+    fn count(&mut self, rule: usize, question: &str) {
+        match self.0.iter_mut().find(|r| (r.rule, &*r.question) == (rule, question)) {
+            Some(repeat) => repeat.times += 1,
+            None => {
+                if self.0.len() == QUESTIONS_MAX {
+                    self.0.pop_front();
+                }
+                self.0.push_back(Repeat { rule, question: question.to_owned(), times: 1 });
+            }
+        }
+    }
+}
+
 impl Command {
     /// True while an answer may still do its work: the very wait that it was sent to goes on. A
     /// program in line mode that got no whole line goes on waiting in earnest.
@@ -42,9 +82,10 @@ impl Command {
         }
     }
 
-    /// The rule that answers. No rule answers the same question again: where the line is still that
-    /// of the last answer, only what has come after it counts.
-    pub(super) fn rule_for(&self, wait: Wait, last_line: &str) -> Option<usize> {
+    /// The first rule that matches, to be used now. No rule answers the same question again: where
+    /// the line is still that of the last answer, only what has come after it counts. Nor does one
+    /// answer a question that is asked anew for ever: then it is as if no rule were there.
+    pub(super) fn rule_for(&mut self, wait: Wait, last_line: &str) -> Option<usize> {
         let question = match &self.answered {
             Some(answer) if answer.token == wait.token && !answer.line_ended => return None,
             Some(answer) => answer.rest_of(last_line),
@@ -54,17 +95,23 @@ impl Command {
             return None;
         }
         let question = question.unwrap_or(last_line);
-        self.watch.questions.iter().position(|rule| rule.is_match(question))
+        let rule = self.watch.questions.iter().position(|rule| rule.is_match(question))?;
+        if self.repeats.are_enough(rule, question, wait.secret) {
+            return None;
+        }
+        self.repeats.count(rule, question);
+        Some(rule)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::command::awaiting::Sight;
+    use crate::command::awaiting::{Sight, Wait};
     use crate::command::event::{Effect, Event};
     use crate::command::tests::{Bench, reads, spec};
     use crate::domain::outcome::CommandState;
     use crate::domain::plan::InputRule;
+    use crate::domain::result::Evidence;
     use crate::domain::session::{CommandSpec, UnansweredInput};
 
     #[test]
@@ -110,6 +157,47 @@ mod tests {
             assert_eq!(sent[0], Effect::Send { text: text.to_owned() });
         }
         assert_eq!(given.looked(600, reads(1), "Go?"), [Effect::Interrupt]);
+    }
+
+    #[test]
+    fn a_rule_whose_answer_is_wrong_stops_answering() {
+        let ask = |secret, count| {
+            Sight::Waits(Wait {
+                evidence: Evidence::TtyRead,
+                secret,
+                token: (7, count),
+                replaced: false,
+            })
+        };
+        for (secret, most) in [(true, 3), (false, 20)] {
+            let rule = |pattern: &str| InputRule {
+                pattern: pattern.to_owned(),
+                send: format!("{pattern}\n"),
+            };
+            let mut bench = Bench::running(CommandSpec {
+                on_input: vec![rule("word"), rule("login"), rule(".")],
+                ..spec("x")
+            });
+            let end = Event::Output { bytes: b"\r\n", stderr: false };
+            for count in 0..most {
+                // Two questions that take turns are each asked again, too.
+                for (turn, prompt) in ["login: ", "Password: "].into_iter().enumerate() {
+                    let token = count * 2 + turn as u64;
+                    let effects = bench.looked(20, ask(secret, token), prompt);
+                    assert!(
+                        matches!(&effects[..], [Effect::Send { .. }, _]),
+                        "{count} {effects:?}"
+                    );
+                    assert_eq!(bench.at(1, end.clone()), []);
+                }
+            }
+            // No later rule takes its place; another question is answered as before.
+            let other = bench.looked(20, ask(secret, 1_000), "Sure? ");
+            assert_eq!(other[0], Effect::Send { text: ".\n".to_owned() });
+            assert_eq!(bench.at(1, end), []);
+            let told = bench.looked(20, ask(secret, 1_001), "Password: ");
+            assert!(matches!(&told[..], [Effect::TellAwaiting { .. }]), "{told:?}");
+        }
     }
 
     #[test]

@@ -66,10 +66,12 @@ impl Command {
         if ending.next_step_at().is_some_and(|due| now_ms >= due) {
             match ending.step {
                 EndStep::Interrupted => {
+                    ending.need(EndStep::Terminated);
                     effects.extend(ending.advance(EndStep::Terminated, now_ms));
                 }
                 EndStep::Terminated => {
                     ending.alone_since_ms.get_or_insert(now_ms);
+                    ending.need(EndStep::Killed);
                     effects.extend(ending.advance(EndStep::Killed, now_ms));
                 }
                 EndStep::Killed => {
@@ -88,14 +90,41 @@ impl Command {
         if !settled || ending.left != Some(0) {
             return Vec::new();
         }
-        let outcome = ending.outcome.clone();
+        let mut outcome = ending.outcome.clone();
+        if let Some(Reason::Interrupted { signal }) = &mut outcome.reason {
+            *signal = Some(ending.took().to_owned());
+        }
         self.finish(Outcome { tree_ended: true, ..outcome })
     }
 }
 
 impl Ending {
+    /// The name of the last signal that was needed.
+    fn took(&self) -> &'static str {
+        match self.needed {
+            EndStep::Interrupted => "INT",
+            EndStep::Terminated => "TERM",
+            EndStep::Killed => "KILL",
+        }
+    }
+
     pub(super) fn new(outcome: Outcome, step: EndStep, shell: ShellStands, now_ms: u64) -> Self {
-        Self { outcome, step, since_ms: now_ms, shell, alone_since_ms: None, left: None }
+        Self {
+            outcome,
+            step,
+            needed: step,
+            since_ms: now_ms,
+            shell,
+            alone_since_ms: None,
+            left: None,
+        }
+    }
+
+    /// What is left makes the step necessary. Nothing may be: then only the shell is waited for.
+    fn need(&mut self, step: EndStep) {
+        if self.left != Some(0) {
+            self.needed = self.needed.max(step);
+        }
     }
 
     pub(super) fn advance(&mut self, step: EndStep, now_ms: u64) -> Vec<Effect> {
@@ -112,6 +141,7 @@ impl Ending {
             return Vec::new();
         }
         self.shell = ShellStands::Killed;
+        self.needed = EndStep::Killed;
         vec![Effect::KillShell]
     }
 

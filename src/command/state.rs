@@ -9,7 +9,7 @@ use crate::domain::plan::Ready;
 use crate::domain::result::{Awaiting, Note};
 use crate::domain::session::{CommandSpec, Limit};
 
-use super::answer::Answer;
+use super::answer::{Answer, Repeats};
 use super::awaiting::Wait;
 use super::lines::Lines;
 
@@ -29,6 +29,8 @@ pub struct Command {
     pub(super) inputs: VecDeque<String>,
     /// The last answer that was sent.
     pub(super) answered: Option<Answer>,
+    /// How often rules have given the same answers.
+    pub(super) repeats: Repeats,
     /// How often the shell had to be brought back into the loop.
     pub(super) nudges: u32,
     /// A person has the terminal.
@@ -63,6 +65,8 @@ pub(super) struct Question {
 pub(super) struct Ending {
     pub outcome: Outcome,
     pub step: EndStep,
+    /// The last step that something was left for, the shell included.
+    pub needed: EndStep,
     /// When the step was taken.
     pub since_ms: u64,
     pub shell: ShellStands,
@@ -186,6 +190,7 @@ impl Command {
             watch,
             inputs,
             answered: None,
+            repeats: Repeats::default(),
             nudges: 0,
             held: false,
         })

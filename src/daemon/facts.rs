@@ -45,6 +45,12 @@ impl Desk {
                 tracing::info!(session = %id, %command, prompt, "answered a prompt");
             }
             FactBody::Input { request, written } => self.input_taken(id, request, &written, now),
+            FactBody::Noted { command, note } => {
+                let session = self.sessions.get_mut(id);
+                if let Some(record) = session.and_then(|session| session.command(&command)) {
+                    record.notes.push(note);
+                }
+            }
             FactBody::ServiceReady { command } => self.service_ready(id, &command, now),
             FactBody::TakenOver { command, by, during } => {
                 tracing::info!(session = %id, %command, by, ?during, "taken over");
@@ -166,6 +172,7 @@ impl Desk {
         let Some(session) = self.sessions.get_mut(id) else { return };
         let Some(index) = session.index_of(command) else { return };
         session.commands[index].awaiting = Some(awaiting.clone());
+        session.commands[index].asked_at = Some(now);
         session.commands[index].settles_at = None;
         self.changed(id, now);
         let Some(session) = self.sessions.get_mut(id) else { return };

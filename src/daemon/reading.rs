@@ -40,7 +40,7 @@ pub(super) fn result(story: &CommandStory) -> CommandResult {
     );
     let read =
         read(&story.transcript, span, story.keep, setting(story.charset.as_deref(), end.is_none()));
-    let mut notes = end.map_or_else(Vec::new, |end| end.notes.clone());
+    let mut notes = end.map_or_else(|| record.notes.clone(), |end| end.notes.clone());
     let texts = read.unwrap_or_else(|error| {
         // The session's folder may never have been made; any other trouble is worth a note.
         if error.kind() != io::ErrorKind::NotFound {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::ids::{CommandId, SessionId};
 use crate::domain::outcome::CommandState;
-use crate::domain::result::Awaiting;
+use crate::domain::result::{Awaiting, Note};
 use crate::domain::time::Timestamp;
 use crate::report::record::RunReport;
 use crate::session::wire::CommandEnd;
@@ -22,6 +22,11 @@ pub(super) struct CommandRecord {
     pub started: Option<(Timestamp, u64)>,
     /// What it waits for now.
     pub awaiting: Option<Awaiting>,
+    /// Since when it waits for that.
+    #[serde(skip)]
+    pub asked_at: Option<Timestamp>,
+    /// Remarks while it runs.
+    pub notes: Vec<Note>,
     /// True when its `exec` returned because it waits: what became of it later is not that
     /// call's answer.
     #[serde(skip)]
@@ -42,6 +47,8 @@ impl CommandRecord {
             text,
             started: None,
             awaiting: None,
+            asked_at: None,
+            notes: Vec::new(),
             left_waiting: false,
             settles_at: None,
             end: None,

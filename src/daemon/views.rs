@@ -1,5 +1,6 @@
 //! What `status`, `run ls` and reports show of what the desk knows.
 
+use super::calls::INPUT_TIMEOUT_MS;
 use super::desk::Desk;
 use super::runs::Run;
 use super::sessions::REPORT_KEEP;
@@ -68,18 +69,16 @@ impl Desk {
             }));
         }
         for session in self.sessions.values().filter(|session| !session.is_attempts()) {
-            for record in &session.commands {
-                if let (Some(awaiting), Some((started, _)), None) =
-                    (&record.awaiting, record.started, &record.end)
-                {
-                    lines.push(Waiting {
-                        what: session.id.to_string(),
-                        on: format!("input: {}", awaiting.prompt),
-                        since: started,
-                        deadline: None,
-                    });
-                }
-            }
+            let waiting = session.commands.iter().filter(|record| record.end.is_none());
+            lines.extend(waiting.filter_map(|record| {
+                let since = record.asked_at?;
+                Some(Waiting {
+                    what: session.name().unwrap_or(session.id.as_str()).to_owned(),
+                    on: format!("input: {}", record.awaiting.as_ref()?.prompt),
+                    since,
+                    deadline: Some(since.plus_ms(INPUT_TIMEOUT_MS)),
+                })
+            }));
         }
         lines
     }

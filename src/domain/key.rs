@@ -96,6 +96,8 @@ pub enum Refused {
     Claimed,
     /// The command was ended before the program took it.
     Ended,
+    /// An interrupt came after it, and threw it away.
+    Interrupted,
     /// The session is closed.
     Closed,
 }
@@ -119,6 +121,7 @@ impl fmt::Display for Refused {
                 "the program has the terminal in raw mode, so that it may show the secret itself",
             ),
             Self::Claimed => f.write_str("someone else holds the terminal"),
+            Self::Interrupted => f.write_str("an interrupt that came after it threw it away"),
             Self::Ended => f.write_str("the command was ended before it was read"),
             Self::Closed => f.write_str("the session is closed"),
         }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ids::{CommandId, SessionId};
+use super::key::Refused;
 use super::outcome::{CommandState, Reason};
 use super::time::Timestamp;
 
@@ -121,8 +122,11 @@ pub enum Note {
     EncodingGuess,
     /// Text typed before the boundary was never read, and is gone.
     InputDiscarded {
-        /// How much.
+        /// How much; at least, where a program left more unread than a terminal's queue holds.
         bytes: u64,
+        /// Why an answer of the command's own was not sent, if that is so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<Refused>,
     },
     /// A member of the pipeline failed and the last one hid it.
     MaskedFailure {

@@ -26,7 +26,7 @@ pub enum Ask {
     },
     /// Input for the running command. `FactBody::Input` is the receipt.
     Input {
-        /// The receipt's name; the coordinator's to choose.
+        /// The receipt's name, the coordinator's to choose.
         request: u64,
         /// Only while this command runs; any otherwise.
         command: Option<CommandId>,
@@ -135,6 +135,13 @@ pub enum FactBody {
         request: u64,
         /// How much, and why not all.
         written: Written,
+    },
+    /// A remark on a running command; its end repeats it.
+    Noted {
+        /// Which command.
+        command: CommandId,
+        /// The remark.
+        note: Note,
     },
     /// A service's `ready` condition holds (port and log; http is the coordinator's to try).
     ServiceReady {

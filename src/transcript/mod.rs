@@ -17,6 +17,7 @@ pub mod flow;
 pub mod gaps;
 pub mod index;
 pub mod live;
+pub mod modes;
 mod page;
 pub mod plan;
 pub mod prompt;

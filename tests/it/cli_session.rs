@@ -1,8 +1,14 @@
 //! `callboard session` with the real binary: opening, answering, waiting, reading, closing.
 
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+use callboard::control::{Answer, CONTROL_VERSION, Call, Exec, Request, Response};
+use callboard::domain::frame::{self, Decoder};
 use serde_json::{Value, json};
 
 use crate::house::{Called, House, finish, wait_for};
@@ -48,6 +54,52 @@ fn refused(called: &Called, kind: &str) -> String {
     format!("{} | {}", error["message"].as_str().unwrap(), error["hint"].as_str().unwrap_or(""))
 }
 
+/// A client of the coordinator's socket.
+struct Wire {
+    stream: UnixStream,
+    decoder: Decoder,
+    asked: u64,
+}
+
+impl Wire {
+    fn open(house: &House) -> Self {
+        let socket = socket_below(&house.root().join("run")).unwrap();
+        let stream = UnixStream::connect(socket).unwrap();
+        let mut wire = Self { stream, decoder: Decoder::default(), asked: 0 };
+        wire.ask(Call::Hello { version: CONTROL_VERSION });
+        wire
+    }
+
+    fn ask(&mut self, call: Call) -> Answer {
+        self.asked += 1;
+        let mut bytes = Vec::new();
+        frame::encode(&Request { id: self.asked, call }, &mut bytes).unwrap();
+        self.stream.write_all(&bytes).unwrap();
+        let mut buffer = [0; 4096];
+        loop {
+            match self.decoder.document().unwrap() {
+                Some(Response::Reply { id, answer }) if id == self.asked => return *answer,
+                Some(other) => panic!("{other:?}"),
+                None => {}
+            }
+            let count = self.stream.read(&mut buffer).unwrap();
+            assert!(count > 0, "the coordinator is gone");
+            self.decoder.push(&buffer[..count]);
+        }
+    }
+}
+
+fn socket_below(folder: &Path) -> Option<PathBuf> {
+    std::fs::read_dir(folder).unwrap().flatten().find_map(|entry| {
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            socket_below(&entry.path())
+        } else {
+            kind.is_socket().then(|| entry.path())
+        }
+    })
+}
+
 #[test]
 fn t01_a_question_is_answered_by_session_send() {
     let house = House::new();
@@ -57,6 +109,10 @@ fn t01_a_question_is_answered_by_session_send() {
     assert_eq!((code, &result["state"]), (125, &json!("awaiting_input")), "{result:#}");
     assert_eq!(result["awaiting"]["prompt"], "Username: ");
     // Until then the question is there for everybody to see.
+    let status = house.call(&["status", "--json"]).json();
+    let waiting = &status["waiting"][0];
+    assert_eq!((&waiting["what"], &waiting["on"]), (&json!("s"), &json!("input: Username: ")));
+    assert!(waiting["deadline"].is_string(), "{waiting:#}");
     let (_, shown) = session(&house, &["show", "s"]);
     assert_eq!(shown["commands"][0]["state"], "awaiting_input", "{shown:#}");
     let (code, read) = session(&house, &["read", "s", "--until", "input"]);
@@ -168,12 +224,8 @@ fn t91_a_crash_ends_every_wait() {
     let id = open(&house, &["s"]);
     let script = "sh -c 'echo $$ >pid; echo up; exec sleep 600'";
     let exec = spawn(&house, &["exec", "--session", "s", "--json", "-c", script]);
+    wait_until(&house, &id, "busy");
     let (code, read) = session(&house, &["read", &id, "--until", "^up$", "--timeout", "30s"]);
-    // It may not have begun when we asked.
-    let (code, read) = match read["outcome"].as_str() {
-        Some("ended") => session(&house, &["read", &id, "--until", "^up$", "--timeout", "30s"]),
-        _ => (code, read),
-    };
     assert_eq!((code, &read["matched"]), (0, &json!("up")), "{read:#}");
     let waiter = spawn(&house, &["session", "read", "s", "--until", "exit", "--json"]);
     let interrupt = house.read("pid");
@@ -262,6 +314,46 @@ fn t100_a_wait_that_is_given_up_ends_nothing_and_can_be_gone_on_with() {
 }
 
 #[test]
+fn t100_a_command_that_was_left_alone_is_waited_for_by_its_id() {
+    let house = House::new();
+    open(&house, &["s"]);
+    let exec = Exec {
+        text: "echo begun; read x; sleep 0.5; echo $x".to_owned(),
+        cwd: house.workspace(),
+        cwd_given: false,
+        env: Default::default(),
+        client_env: Default::default(),
+        timeout_ms: Some(600_000),
+        class: None,
+        inputs: Vec::new(),
+        stop_on: Vec::new(),
+        merge: false,
+        session: Some("s".to_owned()),
+        defaults: Default::default(),
+    };
+    let start = Instant::now();
+    let mut client = Wire::open(&house);
+    let begun = client.ask(Call::ExecStart { exec: Box::new(exec) });
+    let Answer::Begun { session: id, command } = begun else { panic!("{begun:?}") };
+    let wait = |wait_ms| Call::Wait { session: id.clone(), command: command.clone(), wait_ms };
+    // It asks: the wait is over at once, whatever was allowed.
+    let Answer::Waited { result, from, .. } = client.ask(wait(Some(60_000))) else { panic!() };
+    assert_eq!((result.stdout.as_str(), from), ("begun\n", Some(0)), "{result:?}");
+    assert_eq!(result.awaiting.unwrap().prompt, "begun");
+    drop(client);
+    // Whoever comes next goes on with it.
+    let mut client = Wire::open(&house);
+    session(&house, &["send", "s", "more", "--enter"]);
+    let Answer::Waited { result, end, .. } = client.ask(wait(Some(1))) else { panic!() };
+    assert_eq!(result.exit_code, None, "{result:?}");
+    assert!(end >= 7, "{end}");
+    let Answer::Waited { result, .. } = client.ask(wait(None)) else { panic!() };
+    assert_eq!(result.exit_code, Some(0), "{result:?}");
+    assert!(result.stdout.ends_with("more\n"), "{result:?}");
+    assert!(start.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
 fn t102_an_unused_session_closes_by_itself_whoever_looks() {
     let house = House::new();
     let start = Instant::now();
@@ -284,8 +376,7 @@ fn t102_an_unused_session_closes_by_itself_whoever_looks() {
         let words = refused(&call(&house, args), "session_expired");
         assert!(words.contains("nobody had used it for 2"), "{words}");
     }
-    let called = house.call(&["exec", "--session", &idle, "--json", "-c", "true"]);
-    assert_eq!(called.code, 2, "{called:?}");
+    refused(&house.call(&["exec", "--session", &idle, "--json", "-c", "true"]), "session_expired");
     // `session_ttl` says it for all, and `exec --session` heeds it.
     house.write("agents.toml", "[defaults]\nsession_ttl = \"1500ms\"\n");
     let (_, result) = house.exec_with(&["--session", "named"], "true");
@@ -417,6 +508,20 @@ fn reading_goes_on_by_offset_and_raw_is_exact() {
 }
 
 #[test]
+fn a_pattern_is_found_wherever_it_is_in_much_output() {
+    let house = House::new();
+    open(&house, &["s"]);
+    house.exec_with(&["--session", "s"], "seq 1 400000");
+    for (pattern, found) in
+        [("^777$", true), ("^200000$", true), ("^400000$", true), ("^0$", false)]
+    {
+        let (code, read) = session(&house, &["read", "s", "--until", pattern]);
+        let outcome = if found { "holds" } else { "ended" };
+        assert_eq!(read["outcome"], outcome, "{pattern}: {code} {}", read["matched"]);
+    }
+}
+
+#[test]
 fn a_follower_sees_every_line_and_the_end() {
     let house = House::new();
     open(&house, &["s"]);
@@ -449,7 +554,6 @@ fn a_follower_sees_every_line_and_the_end() {
 
 #[test]
 fn a_secret_comes_by_a_pipe_and_is_seen_nowhere() {
-    use std::io::Write;
     let house = House::new();
     open(&house, &["s"]);
     let script = "read -s -p 'Password: ' p; echo; printf '%s' \"$p\" | md5sum";

@@ -9,6 +9,7 @@
 
 mod cases_orchestrator;
 mod cases_terminal;
+mod cases_terminal_typing;
 mod cli_attach;
 mod cli_documents;
 mod cli_reports;

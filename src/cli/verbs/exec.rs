@@ -9,11 +9,12 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use crate::cli::client::{Connection, WireError};
-use crate::cli::coordinator::{self, Place};
+use crate::cli::coordinator::{self, Place, Shelf};
 use crate::cli::failure::{Failure, Kind};
 use crate::cli::inbox::{Event, Inbox};
-use crate::cli::{exit, output, quote, sources, starter};
+use crate::cli::{exit, output, quote, sessions, sources, starter};
 use crate::control::{Answer, Call, Exec as Wanted, Response};
+use crate::domain::ids::SessionId;
 use crate::domain::outcome::CommandState;
 use crate::domain::plan::Class;
 use crate::domain::result::{CommandResult, Note, SCHEMA_VERSION};
@@ -35,8 +36,10 @@ const TICK: Duration = Duration::from_secs(60);
 /// started, 5 internal. With --json, the result's `reason` tells these from a command's own code.
 ///
 /// A session of its own is gone, with everything in it, once the command is over. A named one keeps
-/// its folder, variables and jobs for the next command, for 30 minutes after the last; it belongs to
-/// the workspace around here, or else to your private one.
+/// its folder, variables and jobs for the next command, for 30 minutes after the last (`session_ttl`
+/// of agents.toml); it belongs to the workspace around here, or else to your private one. A command
+/// that waits for input goes on waiting in it: `callboard session send` answers, `callboard session
+/// read --until exit` waits for its end.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("command").required(true).args(["script", "argv"]))]
 pub(in crate::cli) struct Exec {
@@ -46,7 +49,7 @@ pub(in crate::cli) struct Exec {
     /// A program and its arguments, taken as they are
     #[arg(last = true, value_name = "ARGV")]
     argv: Vec<OsString>,
-    /// Use the session NAME, made if need be, and keep it for the next command
+    /// Use the session NAME, made if need be, and keep it for the next command; an id will do as well
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
     /// Run in DIR [default: here]
@@ -105,7 +108,8 @@ impl Exec {
         if wanted.session.is_some() {
             wanted.defaults = sources::load_agents(None, &place.root)?.session_defaults;
         }
-        let result = ask(&place, &wanted)?;
+        let result =
+            ask(&place, &wanted).map_err(|failure| told_by_record(failure, &place, &wanted))?;
         if self.json {
             output::print_json(&document(&result))?;
         } else {
@@ -174,6 +178,18 @@ pub(super) fn environment(pairs: &[(String, String)]) -> Result<BTreeMap<String,
         }
     }
     Ok(pairs.iter().cloned().collect())
+}
+
+/// Of a session that has ended its record says when and why.
+fn told_by_record(failure: Failure, place: &Place, wanted: &Wanted) -> Failure {
+    let id = wanted.session.as_deref().map(SessionId::from);
+    match id.filter(|_| failure.kind == Kind::SessionClosed) {
+        Some(id) => match sessions::past(&id, &Shelf::of(place)) {
+            Ok(shelved) => sessions::ended(&shelved.session),
+            Err(_) => failure,
+        },
+        None => failure,
+    }
 }
 
 fn ask(place: &Place, wanted: &Wanted) -> Result<CommandResult, Failure> {

@@ -8,13 +8,10 @@ mod status;
 mod work;
 
 pub use answer::{Answer, Failure, FailureKind, Response};
-pub use call::{Call, Request};
+pub use call::{CONTROL_VERSION, Call, Request};
 pub use notice::Notice;
 pub use session::{
     Closed, ClosedWhy, CommandView, Echo, NewSession, Origin, Seen, SessionLine, SessionView,
 };
 pub use status::{CoordinatorLine, RunLine, Status, TaskLine, Waiting};
 pub use work::{Exec, Submit};
-
-/// Version of this grammar. Client and coordinator have to agree on it exactly.
-pub const CONTROL_VERSION: u32 = 2;

@@ -236,7 +236,7 @@ fn t102_an_idle_session_closes_after_its_time_and_only_real_use_puts_it_off() {
         let id = table.open("a", ttl(5000));
         assert!(table.pass(3000).is_empty());
         table.ask(call(&id));
-        assert_eq!(table.pass(1999).iter().any(is_close), false, "{what}");
+        assert!(!table.pass(1999).iter().any(is_close), "{what}");
         let closes = table.pass(1).iter().any(is_close);
         assert_eq!(closes, !counts, "{what} at 5 s");
         if counts {

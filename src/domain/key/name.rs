@@ -114,17 +114,25 @@ const NAMES: [(&str, Base); 60] = [
     ("arrowdown", Base::Down),
 ];
 
+/// A key that is held down.
+#[derive(Clone, Copy)]
+enum Hold {
+    Ctrl,
+    Alt,
+    Shift,
+}
+
 /// The names of what is held down; `C-c`, `M-x` and `S-up` are how Emacs and tmux write it.
-const HOLDS: [(&str, fn(&mut Held)); 9] = [
-    ("ctrl", |held| held.ctrl = true),
-    ("control", |held| held.ctrl = true),
-    ("c", |held| held.ctrl = true),
-    ("alt", |held| held.alt = true),
-    ("meta", |held| held.alt = true),
-    ("m", |held| held.alt = true),
-    ("shift", |held| held.shift = true),
-    ("s", |held| held.shift = true),
-    ("option", |held| held.alt = true),
+const HOLDS: [(&str, Hold); 9] = [
+    ("ctrl", Hold::Ctrl),
+    ("control", Hold::Ctrl),
+    ("c", Hold::Ctrl),
+    ("alt", Hold::Alt),
+    ("option", Hold::Alt),
+    ("meta", Hold::Alt),
+    ("m", Hold::Alt),
+    ("shift", Hold::Shift),
+    ("s", Hold::Shift),
 ];
 
 /// A longer text is no name of a key.
@@ -185,11 +193,15 @@ impl FromStr for Key {
         while base(rest).is_none() {
             let hold = rest.find(['-', '+']).and_then(|end| {
                 let name = rest[..end].to_ascii_lowercase();
-                let (_, hold) = HOLDS.iter().find(|(known, _)| *known == name)?;
+                let &(_, hold) = HOLDS.iter().find(|(known, _)| *known == name)?;
                 Some((hold, &rest[end + 1..]))
             });
             let Some((hold, after)) = hold else { return Err(unknown(near(given, rest))) };
-            hold(&mut held);
+            match hold {
+                Hold::Ctrl => held.ctrl = true,
+                Hold::Alt => held.alt = true,
+                Hold::Shift => held.shift = true,
+            }
             rest = after;
         }
         let base = base(rest).ok_or_else(|| unknown(None))?;

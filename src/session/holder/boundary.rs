@@ -41,10 +41,7 @@ impl Session {
         let spec = active.command.spec();
         let children = self.tree.end(outcome.tree_ended, &self.shell.path);
         let mut notes = outcome.notes;
-        let discarded = self.put_terminals_right();
-        if discarded > 0 {
-            notes.push(Note::InputDiscarded { bytes: discarded });
-        }
+        notes.extend(self.put_terminals_right());
         let (cwd, exists) = self.shell.cwd();
         if !exists {
             notes.push(Note::CwdMissing { path: cwd.clone() });
@@ -83,21 +80,6 @@ impl Session {
             merged: spec.merge,
         });
         self.facts.push(FactBody::Ended { end });
-    }
-
-    /// Input that nobody read would be eaten by the next command, and modes that a program left
-    /// behind would change its output.
-    pub(super) fn put_terminals_right(&mut self) -> u64 {
-        let written = self.input.written;
-        let mut discarded = self.input.discard();
-        for terminal in [&self.main, &self.stderr] {
-            if written {
-                discarded += terminal.discard_input();
-            } else {
-                terminal.restore_modes();
-            }
-        }
-        discarded
     }
 
     /// Tells on which ports the session's processes listen, and whether the service is ready.

@@ -80,7 +80,7 @@ impl Session {
             // What is half typed is dropped, as by Ctrl-C.
             1 => self.signal_shell(Signal::INT),
             // It has a PROMPT_COMMAND of its own, or ignores interrupts.
-            words if words <= WORDS_MAX => self.send(driver::NUDGE_AT_PROMPT, false),
+            words if words <= WORDS_MAX => self.send(driver::NUDGE_AT_PROMPT, false, now_ms),
             _ => {
                 self.end_stay(Err(Reason::ShellReplaced), now_ms);
                 self.close(now_ms);
@@ -159,10 +159,7 @@ impl Session {
         let mut children = Vec::new();
         if stay.is_at_shell() {
             children = self.tree.end(false, &self.shell.path);
-            let discarded = self.put_terminals_right();
-            if discarded > 0 {
-                notes.push(Note::InputDiscarded { bytes: discarded });
-            }
+            notes.extend(self.put_terminals_right());
         }
         if session_ended {
             notes.push(Note::SessionEnded);

@@ -13,6 +13,7 @@ mod capture;
 mod checker;
 mod closing;
 mod handback;
+mod input;
 mod newline;
 mod outbox;
 mod perform;

@@ -1,21 +1,19 @@
 //! What the command's machine asks for, done.
 
-use std::collections::VecDeque;
-
 use rustix::process::Signal;
 
 use crate::command::event::{Effect, Event};
 use crate::command::lines::last_line;
-use crate::domain::ids::CommandId;
-use crate::domain::key::{self as domain, KeyModes, Refused, Written};
+use crate::domain::key::Refused;
 use crate::domain::plan::Ready;
 use crate::session::wire::FactBody;
 
 use super::super::driver;
 use super::super::os::process;
 use super::checker::Checker;
+use super::input::Modes;
 use super::probe::View;
-use super::proc;
+use super::proc::{self, Process};
 use super::session::{Session, Started};
 use super::tree::signal_all;
 
@@ -27,33 +25,6 @@ const LOOK_PAUSE_MAX_MS: u64 = 250;
 const SAFE_WAIT_MS: u64 = 50;
 /// How often a tree that is being ended is looked at.
 const TREE_EVERY_MS: u64 = 5;
-/// Input that a program has not taken; what goes beyond is refused.
-const INPUT_BYTES_MAX: usize = 1024 * 1024;
-
-/// Input on its way to a terminal.
-#[derive(Default)]
-pub(super) struct Input {
-    waiting: VecDeque<u8>,
-    /// To the second terminal.
-    at_stderr: bool,
-    /// Something was written since the last boundary.
-    pub written: bool,
-}
-
-impl Input {
-    /// True while this terminal has to take something.
-    pub(super) fn waits_for(&self, stderr: bool) -> bool {
-        self.at_stderr == stderr && !self.waiting.is_empty()
-    }
-
-    /// Drops what was not taken, and says how much it was.
-    pub(super) fn discard(&mut self) -> u64 {
-        let dropped = self.waiting.len() as u64;
-        self.waiting = VecDeque::new();
-        self.written = false;
-        dropped
-    }
-}
 
 /// When the foreground group is looked at.
 #[derive(Default)]
@@ -88,6 +59,11 @@ impl Looks {
         self.due_ms.is_some_and(|due| due <= now_ms)
     }
 
+    /// An answer goes to the second terminal.
+    pub(super) fn at_stderr(&self) -> bool {
+        self.at_stderr
+    }
+
     /// The time of the next one.
     pub(super) fn due(&self) -> Option<u64> {
         self.due_ms
@@ -103,7 +79,8 @@ impl Session {
             Effect::Check => self.check(now_ms),
             Effect::Start => self.start(now_ms),
             Effect::Send { text } => {
-                self.send(text.as_bytes(), self.looks.at_stderr);
+                // Fed once the machine has done: it is told what was written.
+                self.send(text.as_bytes(), self.looks.at_stderr(), now_ms);
                 self.looks.soon(now_ms);
             }
             Effect::TellAwaiting { awaiting } => {
@@ -120,10 +97,8 @@ impl Session {
             }
             Effect::Interrupt => {
                 self.tree.note_ended(&self.tree.born());
-                self.interrupt_by_ms = Some(now_ms + SAFE_WAIT_MS);
-                self.interrupt(now_ms);
-                self.tree_due_ms = Some(now_ms + 1);
-                self.looks.soon(now_ms);
+                self.flush_input(&Refused::Ended);
+                self.interrupt_soon(now_ms);
             }
             Effect::Terminate => self.end_tree(Signal::TERM, now_ms),
             Effect::Kill => self.end_tree(Signal::KILL, now_ms),
@@ -131,10 +106,19 @@ impl Session {
             Effect::Nudge => {
                 // Nothing of it may be seen; the boundary puts the echo back.
                 self.main.set_echo(false);
-                self.send(driver::NUDGE, false);
+                // A terminal that takes nothing more has a line to end the prompt with.
+                let _ = rustix::io::write(&self.main.master, driver::NUDGE);
             }
             Effect::Finish => self.finish(now_ms),
         }
+    }
+
+    /// Interrupts the foreground group at the next good moment.
+    pub(super) fn interrupt_soon(&mut self, now_ms: u64) {
+        self.interrupt_by_ms = Some(now_ms + SAFE_WAIT_MS);
+        self.interrupt(now_ms);
+        self.tree_due_ms = Some(now_ms + 1);
+        self.looks.soon(now_ms);
     }
 
     /// Interrupts the foreground group. An interrupt that falls while bash parses can leave it with
@@ -154,7 +138,14 @@ impl Session {
         // What comes from here on may be bash's remark on the interrupt.
         self.read_terminals(now_ms);
         self.newline.expect();
-        process::signal_group(group, Signal::INT);
+        // The terminal's own signal reaches what we may not signal, but also whoever has become the
+        // foreground group in the meantime: the shell, at a bad moment.
+        let is_foreign = |member: &Process| member.group == group && !member.is_ours();
+        let foreign = !is_shell && self.tree.everything().iter().any(is_foreign);
+        if !(foreign && self.main.interrupt()) {
+            process::signal_group(group, Signal::INT);
+        }
+        // One that is stopped has to go on to notice.
         process::signal_group(group, Signal::CONT);
     }
 
@@ -175,6 +166,10 @@ impl Session {
         self.read_terminals(now_ms);
         let Some(active) = &mut self.active else { return };
         let spec = active.command.spec();
+        // A job of an earlier command may have changed them since the boundary.
+        self.modes = Modes::default();
+        self.main.restore_modes();
+        self.stderr.restore_modes();
         // Before the shell has the text: from then on its processes are the command's.
         self.tree.begin();
         let missing = spec.cwd.as_ref().filter(|cwd| !cwd.is_dir());
@@ -205,64 +200,6 @@ impl Session {
         self.feed(Event::Started, now_ms);
     }
 
-    /// Input from outside: for the running command only.
-    pub(super) fn take_input(
-        &mut self,
-        request: u64,
-        command: Option<&CommandId>,
-        input: &domain::Input,
-        now_ms: u64,
-    ) {
-        let running = self.active.as_ref().filter(|active| active.started.is_some());
-        let refused = match running {
-            None => Some(Refused::Idle),
-            Some(active) if command.is_some_and(|wanted| *wanted != active.command.spec().id) => {
-                Some(Refused::NotRunning)
-            }
-            Some(_) => None,
-        };
-        let mut written = Written { written: 0, refused };
-        if written.refused.is_none() {
-            let bytes = match input {
-                domain::Input::Text { text }
-                | domain::Input::Paste { text }
-                | domain::Input::Secret { text } => text.clone().into_bytes(),
-                domain::Input::Keys { keys } => {
-                    keys.iter().flat_map(|key| key.bytes(KeyModes::default())).collect()
-                }
-            };
-            self.feed(Event::InputSent, now_ms);
-            self.send(&bytes, self.looks.at_stderr);
-            self.looks.soon(now_ms);
-            written.written = bytes.len() as u64;
-        }
-        self.facts.push(FactBody::Input { request, written });
-    }
-
-    pub(super) fn send(&mut self, bytes: &[u8], at_stderr: bool) {
-        let room = INPUT_BYTES_MAX.saturating_sub(self.input.waiting.len());
-        self.input.waiting.extend(&bytes[..bytes.len().min(room)]);
-        self.input.at_stderr = at_stderr;
-        self.write_input();
-    }
-
-    /// Writes what the terminal takes.
-    pub(super) fn write_input(&mut self) {
-        let terminal = if self.input.at_stderr { &self.stderr } else { &self.main };
-        while !self.input.waiting.is_empty() {
-            let (front, _) = self.input.waiting.as_slices();
-            match rustix::io::write(&terminal.master, front) {
-                Ok(0) => return,
-                Ok(taken) => {
-                    self.input.waiting.drain(..taken);
-                    self.input.written = true;
-                }
-                Err(rustix::io::Errno::INTR) => {}
-                Err(_) => return,
-            }
-        }
-    }
-
     /// Looks whether the foreground group waits for input.
     pub(super) fn look(&mut self, now_ms: u64) {
         let wanted = self.active.as_ref().is_some_and(|active| active.command.wants_looks());
@@ -272,7 +209,7 @@ impl Session {
         }
         self.looks.pause_ms = (self.looks.pause_ms * 2).clamp(LOOK_FIRST_MS, LOOK_PAUSE_MAX_MS);
         self.looks.due_ms = Some(now_ms + self.looks.pause_ms);
-        if !self.input.waiting.is_empty() {
+        if self.input.waits() {
             return;
         }
         if self.shell.has_lost_its_command() {
@@ -311,7 +248,9 @@ impl Session {
     /// Looks at what is left of a tree that is being ended.
     pub(super) fn look_at_tree(&mut self, now_ms: u64) {
         if !self.active.as_ref().is_some_and(|active| active.command.is_ending()) {
-            self.tree_due_ms = None;
+            // An interrupt that was typed waits for its moment.
+            self.interrupt(now_ms);
+            self.tree_due_ms = self.interrupt_by_ms.map(|_| now_ms + 1);
             return;
         }
         self.tree_due_ms = Some(now_ms + TREE_EVERY_MS);

@@ -56,6 +56,14 @@ impl Process {
         process(self.pid).is_some_and(|now| now.start == self.start && now.state != b'Z')
     }
 
+    /// True when it may be signalled from here.
+    pub(super) fn is_ours(&self) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+        let own = rustix::process::geteuid();
+        let owner = fs::metadata(format!("/proc/{}", self.pid)).map(|process| process.uid());
+        own.is_root() || owner.is_ok_and(|owner| owner == own.as_raw())
+    }
+
     /// True when it has let go of its memory: it is about to be a corpse.
     pub(super) fn is_exiting(&self) -> bool {
         let program = fs::read_link(format!("/proc/{}/exe", self.pid));

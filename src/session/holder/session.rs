@@ -16,8 +16,9 @@ use super::super::os::pty::Terminal;
 use super::capture::Capture;
 use super::checker::{Checker, Verdict};
 use super::closing::Closing;
+use super::input::{Modes, Queue};
 use super::newline::Newline;
-use super::perform::{Input, Looks};
+use super::perform::Looks;
 use super::ports::PortWatch;
 use super::shell::{Doing, Shell};
 use super::takeover::TakeOver;
@@ -45,7 +46,8 @@ pub(super) struct Session {
     /// A person has the shell, or watches the running command.
     pub takeover: Option<TakeOver>,
     pub checker: Option<Checker>,
-    pub input: Input,
+    pub input: Queue,
+    pub modes: Modes,
     pub looks: Looks,
     pub ports: PortWatch,
     pub closing: Option<Closing>,
@@ -103,7 +105,8 @@ impl Session {
             active: None,
             takeover: None,
             checker: None,
-            input: Input::default(),
+            input: Queue::default(),
+            modes: Modes::default(),
             looks: Looks::default(),
             ports: PortWatch::default(),
             closing: None,
@@ -206,6 +209,7 @@ impl Session {
     }
 
     fn keep_output(&mut self, stream: Stream, bytes: &[u8], now_ms: u64) {
+        self.modes.follow(stream, bytes);
         let stay = self.takeover.as_ref().filter(|stay| stay.is_at_shell());
         let stay = stay.map_or(0, |stay| stay.number);
         let number = self.active.as_ref().filter(|a| a.started.is_some()).map_or(0, |a| a.number);
@@ -311,6 +315,7 @@ impl Session {
         if self.tree_due_ms.is_some_and(|due| due <= now_ms) {
             self.look_at_tree(now_ms);
         }
+        self.feed_input(now_ms);
         if self.takeover.as_ref().and_then(TakeOver::due).is_some_and(|due| due <= now_ms) {
             self.tend_stay(now_ms);
         }
@@ -349,6 +354,7 @@ impl Session {
             self.active.as_ref().and_then(|active| active.command.deadline()),
             self.tree_due_ms,
             self.looks.due(),
+            self.input.due(),
             self.ports.due(),
             self.checker.as_ref().map(|checker| checker.due_ms),
             self.closing.as_ref().and_then(Closing::due),

@@ -185,10 +185,10 @@ impl Session {
     pub(super) fn take_typing(&mut self, bytes: &[u8], now_ms: u64) {
         if self.active.as_ref().is_some_and(|active| active.started.is_some()) {
             self.feed(Event::InputSent, now_ms);
-            self.send(bytes, self.looks.is_at_stderr());
+            self.send(bytes, self.looks.is_at_stderr(), now_ms);
             self.looks.soon(now_ms);
         } else if self.takeover.is_some() {
-            self.send(bytes, false);
+            self.send(bytes, false, now_ms);
         }
     }
 
@@ -208,7 +208,7 @@ impl Session {
     fn leave_loop(&mut self, line: &[u8], stage: Stage, now_ms: u64) {
         // Readline does not show what it reads of a terminal without echo.
         self.main.set_echo(false);
-        self.send(line, false);
+        self.send(line, false, now_ms);
         if let Err(error) = self.shell.give(None, true, driver::LEAVE_LOOP) {
             let message = format!("the shell cannot be told: {error}");
             return self.end_stay(Err(Reason::StartFailed { message }), now_ms);
@@ -244,7 +244,7 @@ impl Session {
             Stage::Closing { .. } if ended => self.end_stay(Ok(()), now_ms),
             _ if ended => {
                 // Whatever was typed is not for what comes now.
-                self.input.discard();
+                self.flush_input(&Refused::Ended);
                 self.main.discard_input();
                 let stage = Stage::Closing { until_ms: now_ms + STEP_MS };
                 self.leave_loop(driver::LAST_LINE, stage, now_ms);

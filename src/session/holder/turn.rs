@@ -96,7 +96,6 @@ struct Ready {
     deaths: bool,
     main: bool,
     stderr: bool,
-    writable: bool,
 }
 
 impl Holder {
@@ -113,9 +112,6 @@ impl Holder {
             }
             if ready.stderr {
                 session.read_terminal(Stream::Stderr, TURN_BYTES, now_ms);
-            }
-            if ready.writable {
-                session.write_input();
             }
             session.take_reports(now_ms);
             session.take_verdict(now_ms);
@@ -165,12 +161,8 @@ impl Holder {
         }
         let first_of_session = watched.len();
         if let Some(session) = &self.session {
-            let mut main = PollFlags::IN;
-            main.set(PollFlags::OUT, session.input.waits_for(false));
-            let mut stderr = PollFlags::IN;
-            stderr.set(PollFlags::OUT, session.input.waits_for(true));
-            watched.push(PollFd::from_borrowed_fd(session.main.as_fd(), main));
-            watched.push(PollFd::from_borrowed_fd(session.stderr.as_fd(), stderr));
+            watched.push(PollFd::from_borrowed_fd(session.main.as_fd(), PollFlags::IN));
+            watched.push(PollFd::from_borrowed_fd(session.stderr.as_fd(), PollFlags::IN));
             let channels = [&session.shell.reports];
             let checker = session.checker.as_ref().map(|checker| &checker.said);
             let others = channels.into_iter().flatten().chain(checker);
@@ -190,7 +182,6 @@ impl Holder {
             link: !self.lost && has(1, anything),
             main: has(terminals[0], anything),
             stderr: has(terminals[1], anything),
-            writable: terminals.iter().any(|&index| has(index, PollFlags::OUT)),
         })
     }
 

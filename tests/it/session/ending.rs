@@ -121,7 +121,10 @@ fn an_interrupt_leaves_a_usable_session() {
                 .unwrap();
             let ended = session.end_of(&id).await;
             assert_eq!(ended.end.state, CommandState::Failed, "{text}");
-            assert_eq!(ended.end.reason, Some(Reason::INTERRUPT), "{text}");
+            // Jobs in the background get no interrupt.
+            let signal = if text.contains(" & ") { "TERM" } else { "INT" };
+            let reason = Reason::Interrupted { signal: Some(signal.to_owned()) };
+            assert_eq!(ended.end.reason, Some(reason), "{text}");
             assert_eq!(ended.end.exit_code, Some(130), "{text}");
             assert!(ended.end.duration_ms < 1_500, "{text}: {ended:?}");
             for child in &ended.end.children {
@@ -199,7 +202,8 @@ fn interrupts_at_any_moment_hit_their_own_command_alone() {
             session.link.send(&ask).unwrap();
             let ended = session.end_of(&first).await.end;
             let clean = ended.exit_code == Some(0) && ended.reason.is_none();
-            assert!(clean || ended.reason == Some(Reason::INTERRUPT), "{round}: {ended:?}");
+            let interrupted = matches!(ended.reason, Some(Reason::Interrupted { .. }));
+            assert!(clean || interrupted, "{round}: {ended:?}");
             assert!(ended.duration_ms < 1_000, "{round}: {ended:?}");
             let first_ended = ended;
             let ended = session.end_of(&second).await;

@@ -184,6 +184,35 @@ impl Session {
         self.end_of(&id).await
     }
 
+    /// Everything that the terminals gave so far.
+    pub(super) fn transcript(&self) -> String {
+        let raw = std::fs::read(self.folder.path().join("transcript/out.raw")).unwrap();
+        String::from_utf8_lossy(&raw).into_owned()
+    }
+
+    /// Waits until the command that was begun last has started and printed the text.
+    pub(super) async fn printed(&mut self, text: &str) {
+        self.until(|fact| matches!(fact, FactBody::Started { .. }).then_some(())).await;
+        let started = self.facts.iter().rev().find_map(|fact| match fact {
+            FactBody::Started { offset, .. } => usize::try_from(*offset).ok(),
+            _ => None,
+        });
+        let from = started.unwrap_or(0);
+        let raw = self.folder.path().join("transcript/out.raw");
+        eventually("the text is printed", || {
+            let bytes = std::fs::read(&raw).unwrap();
+            String::from_utf8_lossy(bytes.get(from..).unwrap_or_default()).contains(text)
+        })
+        .await;
+    }
+
+    /// A command's bytes of both streams, as the terminals gave them.
+    pub(super) fn end_bytes(&self, end: &CommandEnd) -> Vec<u8> {
+        let raw = std::fs::read(self.folder.path().join("transcript/out.raw")).unwrap();
+        let at = |offset: u64| usize::try_from(offset).unwrap();
+        raw[at(end.span.raw_start)..at(end.span.raw_end)].to_vec()
+    }
+
     /// Ends the session; the survivors' count.
     pub(super) async fn close(mut self) -> usize {
         self.link.send(&Ask::Close).unwrap();

@@ -171,7 +171,10 @@ fn input_that_nobody_read_is_told_and_gone() {
         session.until(|fact| matches!(fact, FactBody::Started { .. }).then_some(())).await;
         answer(&mut session, &id, "early\nhalf").await;
         let ended = session.end_of(&id).await;
-        assert!(ended.end.notes.contains(&Note::InputDiscarded { bytes: 10 }), "{ended:?}");
+        assert!(
+            ended.end.notes.contains(&Note::InputDiscarded { bytes: 10, reason: None }),
+            "{ended:?}"
+        );
         // Nor is there any for an idle session.
         answer(&mut session, &id, "late\n").await;
         let input = Input::Text { text: "late\n".to_owned() };

@@ -5,6 +5,7 @@ mod delivery;
 mod ending;
 mod house;
 mod input;
+mod keys;
 mod limits;
 mod measure;
 mod stage;

@@ -10,7 +10,7 @@ use callboard::session::wire::{Ask, CommandEnd, FactBody};
 use super::house::{Session, command, eventually, open, with};
 
 impl Session {
-    fn transcript(&self) -> Vec<u8> {
+    fn raw(&self) -> Vec<u8> {
         std::fs::read(self.folder.path().join("transcript/out.raw")).unwrap()
     }
 
@@ -36,7 +36,7 @@ impl Session {
         let start = *from;
         let mut end = start;
         eventually(&what, || {
-            seen = String::from_utf8_lossy(&self.transcript()[start..]).into_owned();
+            seen = String::from_utf8_lossy(&self.raw()[start..]).into_owned();
             // A prompt's sign says who the person is.
             let found = [wanted, if wanted == "$ " { "# " } else { wanted }]
                 .into_iter()
@@ -59,7 +59,7 @@ impl Session {
 
     /// Takes an idle session over and waits for the prompt.
     async fn prompt(&mut self, name: &str) -> (CommandId, usize) {
-        let mut from = self.transcript().len();
+        let mut from = self.raw().len();
         let id = self.take_over(name).await;
         self.shows(&mut from, "$ ").await;
         (id, from)

@@ -18,6 +18,8 @@ use crate::transcript::watch::{As, Typed, Watch};
 /// How much is read at a time, and at most where nothing is followed: what comes after it is told
 /// by its offset.
 pub(super) const READ_BYTES_MAX: usize = 1024 * 1024;
+/// How much is searched at a time: less than what a pattern is looked for in at once.
+const SEARCHED_BYTES: usize = 128 * 1024;
 /// A line that has no end for so long is shown as it stands.
 const PATIENCE: Duration = Duration::from_millis(100);
 
@@ -88,20 +90,18 @@ impl Read {
         } else {
             As::Text { hint: hint(source.charset.as_deref()), size: source.view.session.size }
         };
-        let mut watch = match &self.until {
-            Some(Until::Pattern(pattern)) => {
-                Some(Watch::new(pattern.clone(), reading.clone(), from))
-            }
-            _ => None,
-        };
+        let mut search = Search { watch: None, found: None };
+        if let Some(Until::Pattern(pattern)) = &self.until {
+            search.watch = Some(Watch::new(pattern.clone(), reading.clone(), from));
+        }
         let mut teller = Teller::new(&source.id, reading, from, self.follow, self.json);
         let mut at = from;
         let mut is_fresh = false;
         loop {
             // What is known of the command first, then the bytes: all that it printed until then
             // is among them.
-            at = self.take(&source, at, &mut watch, &mut teller)?;
-            if let Some(outcome) = self.outcome(&source, watch.as_ref(), deadline) {
+            at = self.take(&source, at, &mut search, &mut teller)?;
+            if let Some(outcome) = self.outcome(&source, &search, deadline) {
                 teller.flush()?;
                 return self.end(&source, &mut teller, at, &outcome);
             }
@@ -130,36 +130,34 @@ impl Read {
         &self,
         source: &Source,
         mut at: u64,
-        watch: &mut Option<Watch>,
+        search: &mut Search,
         teller: &mut Teller,
     ) -> Result<u64, Failure> {
         let end = source.end()?;
-        while at < end {
+        while at < end && search.found.is_none() {
             let (pieces, next) = source.read(at, end, READ_BYTES_MAX)?;
             if next == at {
                 break;
             }
             at = next;
             for piece in pieces {
-                if let (Some(watch), Piece::Bytes { offset, bytes }) = (&mut *watch, &piece) {
-                    watch.feed(*offset, bytes);
+                if let Piece::Bytes { offset, bytes } = &piece {
+                    search.take(*offset, bytes, source);
                 }
                 teller.take(piece)?;
             }
-            // A pattern is not looked for in more than was asked for: it may be in here.
-            if watch.as_ref().is_some_and(|watch| watch.found(&typed(source)).is_some())
-                || (watch.is_none() && !self.follow && teller.is_full())
-            {
+            if search.watch.is_none() && !self.follow && teller.is_full() {
                 break;
             }
         }
+        search.look(source);
         Ok(at)
     }
 
     fn outcome(
         &self,
         source: &Source,
-        watch: Option<&Watch>,
+        search: &Search,
         deadline: Option<Instant>,
     ) -> Option<Outcome> {
         let is_late = deadline.is_some_and(|deadline| deadline <= Instant::now());
@@ -172,9 +170,8 @@ impl Read {
                 (true, false, false) => None,
             };
         };
-        let found = watch.and_then(|watch| watch.found(&typed(source)));
-        match until.standing(&source.view, source.quiet(), found.is_some()) {
-            Standing::Holds => Some(Outcome::Holds { found }),
+        match until.standing(&source.view, source.quiet(), search.found.is_some()) {
+            Standing::Holds => Some(Outcome::Holds { found: search.found.clone() }),
             Standing::Awaiting => Some(Outcome::Awaiting),
             Standing::Ended => Some(Outcome::Ended),
             Standing::NotYet => is_late.then_some(Outcome::TimedOut),
@@ -196,6 +193,35 @@ impl Read {
             Outcome::Awaiting => exit::EXEC_AWAITING_INPUT,
             Outcome::Interrupted => exit::INTERRUPTED,
         })
+    }
+}
+
+/// The pattern that is waited for, if one is.
+struct Search {
+    watch: Option<Watch>,
+    found: Option<String>,
+}
+
+impl Search {
+    /// Output goes on with these bytes.
+    fn take(&mut self, offset: u64, bytes: &[u8], source: &Source) {
+        let mut at = offset;
+        for part in bytes.chunks(SEARCHED_BYTES) {
+            let Some(watch) = &mut self.watch else { return };
+            watch.feed(at, part);
+            at += part.len() as u64;
+            // The last part is looked at once all is known.
+            if at < offset + bytes.len() as u64 {
+                self.look(source);
+            }
+        }
+    }
+
+    /// Looks for it in what there is.
+    fn look(&mut self, source: &Source) {
+        if let (Some(watch), None) = (&self.watch, &self.found) {
+            self.found = watch.found(&typed(source));
+        }
     }
 }
 

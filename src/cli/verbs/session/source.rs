@@ -162,7 +162,7 @@ impl Source {
     pub(super) fn next(&mut self, patience: Option<Duration>) -> Result<Next, Failure> {
         let Some(live) = &mut self.live else {
             // Nothing changes any more: only time passes.
-            std::thread::sleep(patience.unwrap_or_default());
+            std::thread::sleep(patience.unwrap_or(TICK));
             return Ok(Next::Quiet);
         };
         if live.asked.is_none() {

@@ -42,6 +42,8 @@ pub(super) enum Kind {
     SessionExpired,
     /// As many sessions are open as may be.
     SessionLimit,
+    /// Somebody else holds the session's terminal.
+    Claimed,
     /// The machine cannot: a full disk, a folder that may not be written.
     Machine,
     /// Client and coordinator are of different versions.
@@ -115,6 +117,7 @@ impl Failure {
             | Kind::Manifest
             | Kind::Unsupported
             | Kind::NotFound
+            | Kind::Claimed
             | Kind::SessionClosed
             | Kind::SessionExpired => exit::USAGE,
             Kind::Machine | Kind::SessionLimit => exit::ENVIRONMENT,
@@ -200,6 +203,7 @@ impl From<Refusal> for Failure {
             FailureKind::NotFound => Kind::NotFound,
             FailureKind::SessionClosed => Kind::SessionClosed,
             FailureKind::SessionLimit => Kind::SessionLimit,
+            FailureKind::Claimed => Kind::Claimed,
             FailureKind::Version => Kind::Version,
             FailureKind::Environment => Kind::Machine,
             FailureKind::ShuttingDown => Kind::Coordinator,
@@ -275,6 +279,7 @@ mod tests {
             (Kind::SessionClosed, 2),
             (Kind::SessionExpired, 2),
             (Kind::SessionLimit, 3),
+            (Kind::Claimed, 2),
             (Kind::Machine, 3),
             (Kind::Version, 5),
             (Kind::Coordinator, 5),

@@ -10,14 +10,26 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 ///
 /// # Errors
 /// When the system does not let us listen.
-pub(super) fn watch(mut heard: impl FnMut() + Send + 'static) -> io::Result<()> {
+pub(super) fn watch(heard: impl FnMut() + Send + 'static) -> io::Result<()> {
+    listen(&[SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()], heard)
+}
+
+/// The same for each new size of the caller's window.
+///
+/// # Errors
+/// When the system does not let us listen.
+pub(super) fn watch_window(heard: impl FnMut() + Send + 'static) -> io::Result<()> {
+    listen(&[SignalKind::window_change()], heard)
+}
+
+fn listen(kinds: &[SignalKind], mut heard: impl FnMut() + Send + 'static) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let entered = runtime.enter();
     let ignored = ignored_signals();
     let mut signals = Vec::new();
-    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
+    for kind in kinds {
         if !is_in(ignored, kind.as_raw_value()) {
-            signals.push(signal(kind)?);
+            signals.push(signal(*kind)?);
         }
     }
     drop(entered);

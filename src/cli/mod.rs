@@ -30,6 +30,7 @@ mod starter;
 mod summary;
 mod table;
 mod tape;
+mod terminal;
 mod verbs;
 mod waves;
 mod words;

@@ -296,6 +296,7 @@ mod tests {
             session_id: id.into(),
             name: name.map(str::to_owned),
             state: "idle".to_owned(),
+            claim: crate::domain::claim::Claim::command_line(0),
             origin: Origin::default(),
             pid: None,
             shell: Shell::default(),

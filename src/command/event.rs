@@ -31,6 +31,12 @@ pub enum Event<'a> {
     },
     /// Someone sent it input.
     InputSent,
+    /// A person has taken the terminal over, or has handed it back. Meanwhile the command goes on
+    /// and its clock stands still; nobody is asked or answered in its name.
+    Held {
+        /// Taken over.
+        held: bool,
+    },
     /// The foreground process was looked at.
     Looked {
         /// What was seen.

@@ -37,6 +37,8 @@ pub struct Command {
     pub(super) shell: Shell,
     /// How often the shell had to be brought back into the loop.
     pub(super) nudges: u32,
+    /// A person has the terminal.
+    pub(super) held: bool,
 }
 
 #[derive(Debug)]
@@ -196,6 +198,7 @@ impl Command {
             repeats: Repeats::default(),
             nudges: 0,
             shell: Shell::default(),
+            held: false,
         })
     }
 
@@ -252,6 +255,7 @@ impl Command {
     /// The next time at which `Tick` can change anything.
     pub fn deadline(&self) -> Option<u64> {
         match &self.phase {
+            Phase::Running | Phase::Awaiting(_) if self.held => None,
             Phase::Running => self.running_deadline(),
             Phase::Awaiting(question) => {
                 Some(question.since_ms.saturating_add(self.spec.input_timeout_ms))

@@ -32,6 +32,7 @@ pub fn step(command: &mut Command, event: Event<'_>, now_ms: u64) -> Vec<Effect>
         Event::Started => command.started(now_ms),
         Event::Output { bytes, stderr } => command.output(bytes, stderr, now_ms),
         Event::InputSent => command.input_sent(now_ms),
+        Event::Held { held } => command.hold(held, now_ms),
         Event::Looked { sight, last_line } => command.looked(sight, last_line, now_ms),
         Event::Cpu { used_ms } => command.cpu(used_ms, now_ms),
         Event::Listens => command.listens(),
@@ -93,7 +94,7 @@ impl Command {
         }
         self.phase = Phase::Running;
         self.clock.started_ms = now_ms;
-        self.clock.counting_since_ms = Some(now_ms);
+        self.clock.counting_since_ms = (!self.held).then_some(now_ms);
         if let Limit::Heartbeat { ms, .. } = self.spec.limit {
             // The first look only notes the CPU time from which the next one counts.
             self.clock.look_at_ms = ms.saturating_sub(LIFE_MS).max(START_MS).min(ms);
@@ -189,7 +190,7 @@ impl Command {
     fn asked(&mut self, wait: Wait, last_line: &str, now_ms: u64) -> Vec<Effect> {
         // A service that has the terminal among its descriptors offers a key or two; it does not ask.
         let offers = self.spec.ready.is_some() && wait.evidence != Evidence::TtyRead;
-        if offers || self.answer_is_taking_effect(wait, last_line, now_ms) {
+        if self.held || offers || self.answer_is_taking_effect(wait, last_line, now_ms) {
             return Vec::new();
         }
         let by_rule = self.rule_for(wait, last_line);
@@ -231,9 +232,23 @@ impl Command {
         }
     }
 
+    fn hold(&mut self, held: bool, now_ms: u64) -> Vec<Effect> {
+        if std::mem::replace(&mut self.held, held) == held {
+            return Vec::new();
+        }
+        match &mut self.phase {
+            Phase::Running if held => self.clock.stop(now_ms),
+            Phase::Running => self.clock.counting_since_ms = Some(now_ms),
+            // Whoever is asked now has the whole time to answer.
+            Phase::Awaiting(question) if !held => question.since_ms = now_ms,
+            _ => {}
+        }
+        Vec::new()
+    }
+
     fn resume(&mut self, now_ms: u64) -> Vec<Effect> {
         self.phase = Phase::Running;
-        self.clock.counting_since_ms = Some(now_ms);
+        self.clock.counting_since_ms = (!self.held).then_some(now_ms);
         vec![Effect::TellResumed]
     }
 

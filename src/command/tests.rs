@@ -458,3 +458,47 @@ fn bad_patterns_are_said_before_anything_runs() {
     let command = Command::new(CommandSpec { on_input: vec![bad], ..spec("x") });
     assert!(command.err().is_some_and(|message| message.contains("`(`")));
 }
+
+#[test]
+fn while_a_person_has_the_terminal_no_clock_runs_and_nothing_is_asked() {
+    let limit = Limit::Exact { ms: 100 };
+    let inputs = vec!["agent\n".to_owned()];
+    let mut bench = Bench::running(CommandSpec { limit, inputs, ..spec("x") });
+    assert_eq!(bench.at(40, Event::Held { held: true }), []);
+    assert_eq!(bench.command.deadline(), None);
+    assert_eq!(bench.looked(5_000, reads(1), "Key: "), [], "the person answers");
+    assert_eq!(bench.at(0, Event::Held { held: false }), []);
+    assert_eq!(bench.deadline(), (60, vec![Effect::Interrupt]));
+}
+
+#[test]
+fn a_question_that_a_person_has_seen_is_asked_anew() {
+    let limit = Limit::Exact { ms: 100 };
+    let mut bench = Bench::running(CommandSpec { limit, ..spec("x") });
+    assert!(matches!(bench.looked(10, reads(1), "Key: ")[..], [Effect::TellAwaiting { .. }]));
+    assert_eq!(bench.at(9_000, Event::Held { held: true }), []);
+    assert_eq!(bench.command.deadline(), None);
+    // Answered by the person: it goes on, and its clock stands still all the same.
+    assert_eq!(bench.at(1, Event::InputSent), []);
+    assert_eq!(bench.looked(9_000, Sight::Busy, "Key: "), [Effect::TellResumed]);
+    assert_eq!(bench.command.deadline(), None);
+    assert_eq!(bench.at(500, Event::Held { held: false }), []);
+    assert_eq!(bench.command.deadline().map(|due| due - bench.now_ms), Some(90));
+    assert!(matches!(bench.looked(10, reads(3), "Next: ")[..], [Effect::TellAwaiting { .. }]));
+    assert_eq!(bench.at(9_000, Event::Held { held: true }), []);
+    assert_eq!(bench.at(20_000, Event::Held { held: false }), []);
+    let (later, effects) = bench.deadline();
+    assert_eq!((later, effects.len()), (10_000, 2), "the whole input limit again");
+}
+
+#[test]
+fn a_command_that_starts_in_a_persons_hands_counts_from_the_hand_back() {
+    let limit = Limit::Exact { ms: 100 };
+    let mut bench = Bench::pending(CommandSpec { limit, ..spec("x") });
+    assert_eq!(bench.at(0, Event::Turn), [Effect::Start]);
+    assert_eq!(bench.at(0, Event::Held { held: true }), []);
+    assert_eq!(bench.at(0, Event::Started), []);
+    assert_eq!(bench.command.deadline(), None);
+    assert_eq!(bench.at(700, Event::Held { held: false }), []);
+    assert_eq!(bench.deadline(), (100, vec![Effect::Interrupt]));
+}

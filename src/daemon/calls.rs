@@ -24,6 +24,7 @@ use crate::domain::session::{
     CommandSpec, SessionLimits, SessionSpec, Shell, Size, UnansweredInput,
 };
 use crate::domain::time::Timestamp;
+use crate::policy::claim::Operation;
 use crate::session::wire::{Ask, CommandEnd, Span};
 
 /// How long a command may wait for input when nobody said.
@@ -76,6 +77,10 @@ impl Desk {
             Call::CloseSession { session } => {
                 self.close_asked(asker, &session, now);
             }
+            Call::Attach { session, size } => self.attach(asker, &session, size, now),
+            Call::Detach { session } => self.detach(asker, &session, now),
+            Call::Type { session, bytes } => self.typed_raw(asker, &session, bytes, now),
+            Call::Resize { session, size } => self.resize(asker, &session, size, now),
             Call::Look { session, command, seen } => {
                 self.look(asker, &session, command, seen, now);
             }
@@ -197,6 +202,7 @@ impl Desk {
         let told = exec.session.as_deref().unwrap_or_default();
         let (session, then) = match self.kept(told)? {
             Some(id) => {
+                self.may(&id, &Operation::Run, now)?;
                 if let Some(prompt) = self.prompt_in(&id) {
                     // Behind it a command would wait in silence for as long as nobody answers.
                     return Err(waits_for_input(told, &prompt));
@@ -312,7 +318,7 @@ impl Desk {
 
     /// Keeps a session that is about to be opened.
     pub(super) fn register(&mut self, spec: &SessionSpec, owner: Owner, now: Timestamp) {
-        let session = Session::new(spec, owner, now);
+        let session = Session::new(spec, owner, &self.person, now);
         self.sessions.insert(spec.id.clone(), session);
     }
 

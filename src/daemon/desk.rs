@@ -19,6 +19,7 @@ use super::runs::Run;
 use super::sessions::Session;
 use crate::control::{ClosedWhy, Failure, FailureKind, Response, RunLine};
 use crate::domain::board::{BoardEntry, Version, Writer};
+use crate::domain::claim::Claim;
 use crate::domain::event::{Event as Fact, Stamped};
 use crate::domain::ids::{RunId, SessionId, WorkspaceId};
 use crate::domain::time::Timestamp;
@@ -79,6 +80,8 @@ pub(super) struct Desk {
     pub(super) swept_at: Option<Timestamp>,
     /// Inputs handed to holders so far.
     pub(super) inputs: u64,
+    /// What all command-line calls hold by: this user's claim.
+    pub(super) person: Claim,
     pub(super) since: Timestamp,
     /// Version of the last entry that this node wrote.
     pub(super) version: Version,
@@ -111,12 +114,18 @@ impl Desk {
             terms: Terms::default(),
             swept_at: None,
             inputs: 0,
+            person: Claim::command_line(0),
             since: now,
             version,
             decision: Decision::default(),
             stay: for_client.then(|| Stay { used: false, until: now.plus_ms(UNUSED_MS) }),
             terminating: false,
         }
+    }
+
+    /// The same for this user.
+    pub(super) fn of_user(self, uid: u32) -> Self {
+        Self { person: Claim::command_line(uid), ..self }
     }
 
     /// Takes an event in. What came of it is collected until `decide` takes it.
@@ -144,6 +153,7 @@ impl Desk {
         self.kill_overdue(now);
         self.close_unused(now);
         self.settle(now);
+        self.return_lapsed(now);
         for session in self.pending.overdue(now) {
             self.serve(&session, now);
         }
@@ -158,8 +168,13 @@ impl Desk {
     /// When `tick` has something to do next.
     pub(super) fn next_deadline(&self) -> Option<Timestamp> {
         let runs = self.runs.values().filter_map(Run::next_deadline);
-        let sessions =
-            [self.next_unused(), self.next_settling(), self.pending.next_due(), self.next_sweep()];
+        let sessions = [
+            self.next_unused(),
+            self.next_settling(),
+            self.next_lapse(),
+            self.pending.next_due(),
+            self.next_sweep(),
+        ];
         let closing = self.sessions.values().filter(|session| !session.is_attempts());
         let closing = closing.filter_map(|session| session.close_by);
         runs.chain(sessions.into_iter().flatten()).chain(closing).chain(self.ending_at()).min()
@@ -233,6 +248,7 @@ impl Desk {
         }
         self.pending.drop_connection(connection);
         self.drop_asker(connection, now);
+        self.drop_attached(connection, now);
     }
 
     /// A record that may reach the disk a little later.

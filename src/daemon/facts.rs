@@ -2,6 +2,7 @@
 
 use super::action::Action;
 use super::calls::end_without_status;
+use super::claims::TAKE_OVER;
 use super::desk::Desk;
 use super::inbox::ConnectionId;
 use super::reading;
@@ -51,6 +52,13 @@ impl Desk {
                 }
             }
             FactBody::ServiceReady { command } => self.service_ready(id, &command, now),
+            FactBody::TakenOver { command, by, during } => {
+                tracing::info!(session = %id, %command, by, ?during, "taken over");
+            }
+            FactBody::HandedBack { command } => {
+                tracing::info!(session = %id, %command, "handed back");
+                self.handed_back(id, &command, now);
+            }
             FactBody::Listening { ports } => self.listening(id, ports, now),
             FactBody::Ended { end } => self.command_ended(id, *end, now),
             FactBody::Closed { survivors } => {
@@ -147,6 +155,7 @@ impl Desk {
         record.started = Some((at, offset));
         let (text, entry) = (record.text.clone(), Entry::Command { record: record.clone() });
         self.shelve(id, entry);
+        self.claim_follows(id, now);
         self.changed(id, now);
         let session = id.clone();
         let command = command.clone();
@@ -235,7 +244,9 @@ impl Desk {
     pub(super) fn command_ended(&mut self, id: &SessionId, end: CommandEnd, now: Timestamp) {
         let Some(session) = self.sessions.get_mut(id) else { return };
         session.used = now;
-        if session.state == SessionState::Busy {
+        let others = session.commands.iter().filter(|record| record.id != end.command);
+        let more = others.clone().any(|r| r.started.is_some() && r.end.is_none());
+        if session.state == SessionState::Busy && !more {
             session.state = SessionState::Idle;
         }
         let Some(index) = session.index_of(&end.command) else { return };
@@ -243,7 +254,8 @@ impl Desk {
         if record.end.is_some() {
             return;
         }
-        if end.state == CommandState::Completed {
+        let is_stay = record.text == TAKE_OVER;
+        if end.state == CommandState::Completed && !is_stay {
             self.durations.record(&record.text, end.duration_ms);
         }
         record.end = Some(end.clone());
@@ -281,6 +293,7 @@ impl Desk {
             }
             Owner::Upcoming { .. } => {}
             // Answered once the session is closed: what it left behind is gone by then.
+            Owner::Call { .. } if is_stay => {}
             Owner::Call { .. } => self.close_session(id, ClosedWhy::Closed, now),
             Owner::Kept { askers, .. } => {
                 if let Some(asker) = take_asker(askers, &end.command) {
@@ -290,6 +303,7 @@ impl Desk {
             }
         }
         self.record(ended, now);
+        self.claim_follows(id, now);
         self.changed(id, now);
         if let Some(session) = self.sessions.get_mut(id) {
             session.forget_old_commands();

@@ -9,6 +9,7 @@ use crate::domain::ids::{CommandId, SessionId};
 use crate::domain::key::{Input, Refused, Written};
 use crate::domain::result::Evidence;
 use crate::domain::time::Timestamp;
+use crate::policy::claim::Operation;
 use crate::session::wire::Ask;
 
 /// How long a command has to take in what was typed, before it is said to wait again. Its holder
@@ -24,7 +25,7 @@ impl Desk {
         input: Input,
         now: Timestamp,
     ) {
-        let Some(session) = self.sessions.get_mut(id) else {
+        let Some(session) = self.sessions.get(id) else {
             return self.refuse_asker(asker, not_open(id));
         };
         if session.state == SessionState::Closing {
@@ -33,6 +34,10 @@ impl Desk {
             let answer = Answer::Written { written, offset };
             return self.reply(asker.connection, asker.request, answer);
         }
+        if let Err(failure) = self.may(id, &Operation::Input, now) {
+            return self.refuse_asker(asker, failure);
+        }
+        let Some(session) = self.sessions.get_mut(id) else { return };
         session.used = now;
         self.inputs += 1;
         let number = self.inputs;

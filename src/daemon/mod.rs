@@ -9,6 +9,7 @@
 mod action;
 mod attempts;
 mod calls;
+mod claims;
 mod clock;
 mod closing;
 mod coordinator;

@@ -22,6 +22,11 @@ pub(super) fn command(session: &SessionId, n: u32) -> CommandId {
     CommandId::new(format!("{session}.{n}"))
 }
 
+/// A person's stay at a session's terminal: among its commands, but numbered apart from a task's.
+pub(super) fn stay(session: &SessionId, n: u32) -> CommandId {
+    CommandId::new(format!("{session}.t{n}"))
+}
+
 /// A seed for a run's jitter.
 pub(super) fn seed() -> u64 {
     rand::rng().random()

@@ -132,7 +132,8 @@ async fn serve_owned(
     let signals = tokio::spawn(watch_signals(sender.clone()));
     write_inputs(&folders.inputs).map_err(io("writing the inputs file"))?;
     let version = board.tick(clock.now());
-    let desk = Desk::new(id.clone(), folders.clone(), history, version, clock.now(), for_client);
+    let desk = Desk::new(id.clone(), folders.clone(), history, version, clock.now(), for_client)
+        .of_user(rustix::process::getuid().as_raw());
     let crew = Crew::new(id, folders, stage, board, sender);
     let ended = coordinator::run(desk, crew, journal, clock, inbox).await;
     doors.abort();

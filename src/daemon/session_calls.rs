@@ -13,6 +13,7 @@ use crate::domain::environment::{self, Layers};
 use crate::domain::ids::{CommandId, SessionId};
 use crate::domain::outcome::{CommandState, Reason};
 use crate::domain::time::Timestamp;
+use crate::policy::claim::Operation;
 use crate::session::wire::Ask;
 
 /// Longest name of a session, in bytes.
@@ -70,6 +71,9 @@ impl Desk {
                 message: format!("session `{id}` is task {label}'s, and ends with it"),
                 hint: Some("`callboard run cancel` ends a run with all its sessions".to_owned()),
             };
+            return self.refuse_asker(asker, failure);
+        }
+        if let Err(failure) = self.may(id, &Operation::Close, now) {
             return self.refuse_asker(asker, failure);
         }
         if self.wish(id, Wish { asker, what: What::Closed, due: None }) {
@@ -131,9 +135,10 @@ impl Desk {
         command: Option<CommandId>,
         now: Timestamp,
     ) {
-        let Some(session) = self.sessions.get_mut(id) else {
-            return self.refuse_asker(asker, not_open(id));
-        };
+        if let Err(failure) = self.may(id, &Operation::Interrupt, now) {
+            return self.refuse_asker(asker, failure);
+        }
+        let Some(session) = self.sessions.get_mut(id) else { return };
         session.used = now;
         // One that is still in the queue can be meant by its id, or be all there is.
         let open = |record: &&super::story::CommandRecord| record.end.is_none();

@@ -3,10 +3,12 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
+use super::claims::Stay;
 use super::inbox::ConnectionId;
 use super::shelf::Entry;
 use super::story::{CommandRecord, CommandStory};
 use crate::control::{Closed, ClosedWhy, CommandView, Echo, Origin, SessionLine, SessionView};
+use crate::domain::claim::Claim;
 use crate::domain::ids::{CommandId, RunId, SessionId};
 use crate::domain::session::{SessionSpec, Shell, Size};
 use crate::domain::time::Timestamp;
@@ -30,6 +32,10 @@ pub(super) struct Session {
     pub id: SessionId,
     /// Whose it is.
     pub owner: Owner,
+    /// Who holds its terminal.
+    pub claim: Claim,
+    /// The client at its terminal.
+    pub stay: Option<Stay>,
     /// Where it stands.
     pub state: SessionState,
     /// The holder's pid, once it has said so.
@@ -150,9 +156,11 @@ impl SessionState {
 
 impl Session {
     /// A session that is about to be opened.
-    pub(super) fn new(spec: &SessionSpec, owner: Owner, now: Timestamp) -> Self {
+    pub(super) fn new(spec: &SessionSpec, owner: Owner, person: &Claim, now: Timestamp) -> Self {
         Self {
             id: spec.id.clone(),
+            claim: Self::first_claim(&owner, person),
+            stay: None,
             owner,
             state: SessionState::Starting,
             holder: None,
@@ -303,6 +311,7 @@ impl Session {
             name: self.name().map(str::to_owned),
             state: self.state.as_str().to_owned(),
             origin: Origin { purpose: purpose.to_owned(), command, task, service },
+            claim: self.claim.clone(),
             pid: self.shell,
             shell: self.shell_kind,
             cwd: self.cwd.to_string_lossy().into_owned(),

@@ -211,6 +211,7 @@ mod tests {
             session_id: id.into(),
             name: None,
             state: "idle".to_owned(),
+            claim: crate::domain::claim::Claim::command_line(0),
             origin: Origin::default(),
             pid: Some(7),
             shell: Shell::default(),

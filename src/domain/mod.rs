@@ -1,6 +1,7 @@
 //! The nouns. No clock, disk, environment, task or socket: every room may use them.
 
 pub mod board;
+pub mod claim;
 pub mod environment;
 pub mod event;
 pub mod frame;

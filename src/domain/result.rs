@@ -140,6 +140,11 @@ pub enum Note {
     },
     /// A full-screen program drew on the alternate screen.
     FullScreen,
+    /// A person had the session while it ran or waited: its clock stood still meanwhile.
+    TakenOver {
+        /// Who.
+        by: String,
+    },
 }
 
 /// What a command waits for.

@@ -1,4 +1,5 @@
-//! May this happen? Rules, asked before a command runs: allow, ask or deny.
+//! May this happen? Claims say who may do what with a terminal. Rules are asked before a command
+//! runs: allow, ask or deny.
 //!
 //! A script is read by a real parser of the shell's language, and every program that it would
 //! start is looked at: behind `&&` and newlines, in substitutions, in functions, behind `env`,
@@ -6,6 +7,9 @@
 //! for. That is a guard against accidents and habits, and no boundary: what a program does once it
 //! runs is out of its sight (docs/policy.md).
 
+pub mod claim;
+#[cfg(test)]
+mod claim_tests;
 mod invocation;
 mod script;
 #[cfg(test)]

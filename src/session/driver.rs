@@ -27,6 +27,31 @@ const TRAILER: &str = "\n{ __cb_p=(\"$?\" \"${PIPESTATUS[@]}\"); } >/dev/null 2>
 /// What brings a shell that stands at a prompt of its own back into the loop.
 pub(super) const NUDGE: &[u8] = b" PROMPT_COMMAND=$__cb_l\n";
 
+/// The same where readline has the line, and perhaps something in it.
+pub(super) const NUDGE_AT_PROMPT: &[u8] = b"\x05\x15 PROMPT_COMMAND=$__cb_l\n";
+
+/// Leaves the loop for bash's own prompt. An interrupt is the only way out of `mapfile`; whatever
+/// traps it comes back at the prompt.
+pub(super) const LEAVE_LOOP: &str = "{ PROMPT_COMMAND= __cb_i=$(\\builtin trap -p INT); \
+     \\builtin trap - INT; \\builtin kill -INT $$; } 2>/dev/null";
+
+/// What the shell is given when a person hands it back: each prompt looks whether it has been.
+pub(super) const HAND_BACK: &str = "PS1= PS2=";
+
+/// The first line at the prompt, typed without echo: only what is read there can turn readline
+/// and history on. It ends when the echo is back.
+pub(super) const FIRST_LINE: &[u8] = b" { \\builtin eval \"$__cb_i\"; \
+    \\builtin set -o emacs -o history; __cb_v=$__cb_s; __cb_k() { \\builtin return \"$__cb_v\"; }; \
+    __cb_t='{ __cb_w=$?; if \\builtin read -t 0 -u 200; then \
+    [[ $__cb_w = 130 ]] || __cb_v=$__cb_w; PROMPT_COMMAND=$__cb_l; __cb_k; \
+    else __cb_v=$__cb_w; __cb_k; fi; } 2>&203; [[ $PROMPT_COMMAND != \"$__cb_l\" ]] || \\builtin eval \"$__cb_l\"'; \
+    PS1='\\w\\$ ' PS2='> ' PROMPT_COMMAND=$__cb_t; \\builtin printf '%s\\0' '' 0 0 \"$PWD\" >&201; \
+    \\builtin read -r -d '' -u 200 __cb_w; } 2>&203\n";
+
+/// The last line there, typed without echo: what the first one turned on is turned off.
+pub(super) const LAST_LINE: &[u8] = b" { \\builtin eval \"$__cb_i\"; \\builtin history -d -1; \
+    \\builtin set +o emacs +o history; PROMPT_COMMAND=$__cb_l; __cb_k; } 2>&203\n";
+
 /// The command as the driver reads it.
 pub(super) fn command_document(nonce: u64, cwd: &[u8], merge: bool, text: &str) -> Vec<u8> {
     let stderr = if merge { descriptor::MAIN } else { descriptor::STDERR };

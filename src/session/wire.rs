@@ -40,6 +40,22 @@ pub enum Ask {
         /// Why: it becomes the command's reason (`Interrupted`, `Conflict`, `AwaitingInput` …).
         reason: Reason,
     },
+    /// A person takes the shell over: its own prompt, once the running command has ended. Commands
+    /// and input wait meanwhile. To the session's history it is a command: `Started`, `TakenOver`,
+    /// `Ended`, `HandedBack`.
+    TakeOver {
+        /// Its name among the commands.
+        command: CommandId,
+        /// Who, for people.
+        by: String,
+    },
+    /// The person hands it back. What is half typed is dropped; what runs has its time.
+    HandBack,
+    /// Raw bytes that a person types: to the running command, or at the prompt.
+    Type {
+        /// As they come from the keyboard.
+        bytes: Vec<u8>,
+    },
     /// A new window size.
     Resize {
         /// The size.
@@ -130,6 +146,20 @@ pub enum FactBody {
     /// A service's `ready` condition holds (port and log; http is the coordinator's to try).
     ServiceReady {
         /// Which command.
+        command: CommandId,
+    },
+    /// A person has taken the session over.
+    TakenOver {
+        /// The take-over's own name among the commands.
+        command: CommandId,
+        /// Who.
+        by: String,
+        /// The command that runs meanwhile; its clock stands still.
+        during: Option<CommandId>,
+    },
+    /// The session is its own again; what has waited goes on.
+    HandedBack {
+        /// The take-over.
         command: CommandId,
     },
     /// The ports on which the session's processes listen have changed.

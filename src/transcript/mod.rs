@@ -11,6 +11,7 @@
 //! `live` decodes them, `find` waits for a pattern in them, and `modes` follows what a sender of keys
 //! has to know.
 
+pub mod cast;
 pub mod clean;
 pub mod decode;
 mod draw;
@@ -32,5 +33,6 @@ pub mod seam;
 mod tabs;
 pub mod texts;
 mod tokens;
+pub mod unasked;
 mod utf16;
 pub mod watch;

@@ -214,6 +214,11 @@ enum Kind {
 }
 
 impl Scanner {
+    /// True within what may yet be a query.
+    pub fn is_inside(&self) -> bool {
+        !matches!(self.state, State::Ground | State::Skipped | State::SkippedEscape)
+    }
+
     /// Reads on. `each` gets every query and how many of these bytes end with it.
     pub fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(Query, usize)) {
         let mut at = 0;

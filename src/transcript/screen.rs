@@ -76,6 +76,34 @@ impl Terminal {
         self.drawn.resize(self.size.cols.into(), self.size.rows.into());
     }
 
+    /// What draws the same on an empty terminal of the same size, modes included.
+    pub fn redrawn(&self) -> String {
+        let dump = self.drawn.dump();
+        let mut text = String::with_capacity(dump.len());
+        let mut rest = dump.as_str();
+        // A run of one character is written as that and its repetition (REP), which not every
+        // terminal knows.
+        while let Some(at) = rest.find("\x1b[") {
+            let (before, sequence) = rest.split_at(at);
+            text.push_str(before);
+            let digits = sequence[2..].bytes().take_while(u8::is_ascii_digit).count();
+            let count = sequence[2..2 + digits].parse::<usize>().ok();
+            let repeats = sequence[2 + digits..].starts_with('b');
+            rest = match (count.filter(|_| repeats), text.chars().next_back()) {
+                (Some(count), Some(last)) => {
+                    text.extend(std::iter::repeat_n(last, count.min(self.size.cols.into())));
+                    &sequence[3 + digits..]
+                }
+                _ => {
+                    text.push_str("\x1b[");
+                    &sequence[2..]
+                }
+            };
+        }
+        text.push_str(rest);
+        text
+    }
+
     /// The screen as it stands.
     pub fn screen(&self) -> Screen {
         let cursor = self.drawn.cursor();
@@ -157,6 +185,27 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_screen_can_be_drawn_again_on_any_terminal() {
+        let size = Size { cols: 20, rows: 5 };
+        for text in [
+            "\x1b[31mred\x1b[0m aaaaaaaaaaaa\r\n$ ",
+            "plain\x1b[?1049h\x1b[2;3Hfull\x1b[?25l",
+            "\u{4e2d}\u{4e2d}\u{4e2d}\u{4e2d}\u{4e2d}\r\n",
+        ] {
+            let mut first = Terminal::new(size);
+            first.feed(text);
+            let redrawn = first.redrawn();
+            let mut second = Terminal::new(size);
+            second.feed(&redrawn);
+            assert_eq!(second.screen(), first.screen(), "{redrawn:?}");
+            let repeats = redrawn.split("\x1b[").skip(1).any(|sequence| {
+                sequence.trim_start_matches(|c: char| c.is_ascii_digit()).starts_with('b')
+            });
+            assert!(!repeats, "{redrawn:?}");
+        }
+    }
 
     const SIZE: Size = Size { cols: 10, rows: 3 };
 

@@ -15,6 +15,7 @@ mod cases_terminal_capture;
 mod cases_terminal_input;
 mod cases_terminal_output;
 mod cases_terminal_typing;
+mod cli_attach;
 mod cli_documents;
 mod cli_reports;
 mod cli_session;

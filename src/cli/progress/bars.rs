@@ -61,7 +61,7 @@ impl Bars {
                     self.say(&line);
                 }
             }
-            Notice::Awaiting { .. } => {
+            Notice::Awaiting { .. } | Notice::Claimed { .. } => {
                 if let Some(line) = line {
                     self.say(&line);
                 }

@@ -100,6 +100,9 @@ impl Tally {
                 }
                 Some(line)
             }
+            Notice::Claimed { task, claim, .. } => {
+                Some(format!("{}{task}: its terminal is held by {claim}", self.stamp(self.now())))
+            }
             Notice::RunEnded { .. } | Notice::Gap { .. } => None,
         }
     }

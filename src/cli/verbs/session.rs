@@ -1,11 +1,15 @@
 //! `callboard session`: terminal sessions that are kept.
 
+mod attach;
 mod close;
+mod detach;
+mod growth;
 mod interrupt;
 mod list;
 mod new;
 mod read;
 mod reading;
+mod replay;
 mod screen;
 mod send;
 mod show;
@@ -47,6 +51,8 @@ enum Action {
     Interrupt(interrupt::Interrupt),
     Screen(screen::Screen),
     Read(read::Read),
+    Attach(attach::Attach),
+    Replay(replay::Replay),
 }
 
 impl Session {
@@ -61,6 +67,7 @@ impl Session {
             Action::Interrupt(interrupt) => interrupt.json,
             Action::Screen(screen) => screen.json,
             Action::Read(read) => read.json,
+            Action::Attach(_) | Action::Replay(_) => false,
         }
     }
 
@@ -78,6 +85,8 @@ impl Session {
             Action::Interrupt(interrupt) => interrupt.run(),
             Action::Screen(screen) => screen.run(),
             Action::Read(read) => read.run(),
+            Action::Attach(attach) => attach.run(),
+            Action::Replay(replay) => replay.run(),
         }
     }
 }

@@ -120,6 +120,15 @@ pub enum Answer {
         /// The command's result; `None` when none ran.
         result: Option<Box<CommandResult>>,
     },
+    /// To `Attach`: the terminal is this client's.
+    Attached {
+        /// What the stay is called among the session's commands.
+        command: CommandId,
+        /// The session as it is now.
+        view: Box<SessionView>,
+    },
+    /// To `Detach`.
+    Detached,
     /// To `Status`.
     Status {
         /// The picture.
@@ -155,6 +164,8 @@ pub enum FailureKind {
     SessionClosed,
     /// As many sessions are open as may be.
     SessionLimit,
+    /// Somebody else holds the session's terminal.
+    Claimed,
     /// Client and coordinator are of different versions.
     Version,
     /// The machine cannot: a full disk, no ptys, a read-only folder.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Exec, NewSession, Seen, Submit};
 use crate::domain::ids::{CommandId, RunId, SessionId};
 use crate::domain::key::Input;
+use crate::domain::session::Size;
 
 /// Version of this grammar. Client and coordinator have to agree on it exactly.
 pub const CONTROL_VERSION: u32 = 2;
@@ -119,6 +120,33 @@ pub enum Call {
         session: SessionId,
         /// Only this command; whichever runs otherwise.
         command: Option<CommandId>,
+    },
+    /// Claim a session's terminal and take its shell over. Answered with `Attached`. A client that
+    /// is gone has 30 s to come back.
+    Attach {
+        /// Which.
+        session: SessionId,
+        /// The client's window.
+        size: Size,
+    },
+    /// Hand it back. Answered with `Detached`.
+    Detach {
+        /// Which.
+        session: SessionId,
+    },
+    /// Raw bytes for a terminal, as they are typed. Answered only when it is refused.
+    Type {
+        /// Which.
+        session: SessionId,
+        /// They.
+        bytes: Vec<u8>,
+    },
+    /// A terminal's window has another size. Answered only when it is refused.
+    Resize {
+        /// Which.
+        session: SessionId,
+        /// The size.
+        size: Size,
     },
     /// What runs and what waits.
     Status,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::domain::claim::Claim;
 use crate::domain::ids::{AgentName, RunId, TaskId};
 use crate::domain::outcome::{TaskReason, TaskState};
 use crate::domain::result::Awaiting;
@@ -44,6 +45,15 @@ pub enum Notice {
         task: TaskId,
         /// What for.
         awaiting: Awaiting,
+    },
+    /// The terminal of a task's session has another holder.
+    Claimed {
+        /// The run.
+        run: RunId,
+        /// The task.
+        task: TaskId,
+        /// Who has it now.
+        claim: Claim,
     },
     /// The run is over; nothing follows.
     RunEnded {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::domain::claim::Claim;
 use crate::domain::event::ClientEnv;
 use crate::domain::ids::{CommandId, SessionId};
 use crate::domain::outcome::{CommandState, Reason};
@@ -47,6 +48,8 @@ pub struct SessionLine {
     pub state: String,
     /// What it is for: for people and models, never in AHP state.
     pub origin: Origin,
+    /// Who holds its terminal.
+    pub claim: Claim,
     /// The shell's pid; null while starting, and after the end.
     pub pid: Option<i32>,
     /// Which shell.

@@ -1,5 +1,7 @@
 //! The desk's decisions about sessions: events in, actions out, with a clock that is handed in.
 
+mod claims;
+
 use super::*;
 use crate::control::{
     Answer, Call, CommandView, Exec, NewSession, Request, Seen, SessionLine, SessionView,
@@ -36,7 +38,8 @@ impl Table {
         };
         let version = Version { wall_ms: 0, logical: 0, node: "n".to_owned() };
         let now = Timestamp(1_000_000);
-        let mut desk = Desk::new("w".into(), folders, History::default(), version, now, true);
+        let desk = Desk::new("w".into(), folders, History::default(), version, now, true);
+        let mut desk = desk.of_user(7);
         desk.clients.insert(1);
         Self { desk, now, facts: HashMap::new(), asked: 0 }
     }

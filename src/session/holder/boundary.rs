@@ -48,6 +48,7 @@ impl Session {
         if !exists {
             notes.push(Note::CwdMissing { path: cwd.clone() });
         }
+        notes.extend(self.stay_note());
         let mut unstored = Vec::new();
         if let Some((message, left)) = self.capture.take_faults() {
             notes.push(Note::CaptureDegraded { message });

@@ -224,6 +224,11 @@ impl Capture {
         self.end();
     }
 
+    /// What comes next has a record of its own.
+    pub(super) fn cut(&mut self) {
+        self.open = None;
+    }
+
     /// A command is over: what comes is not its own.
     pub(super) fn end(&mut self) {
         self.start = self.raw_end;

@@ -129,6 +129,7 @@ impl Session {
     }
 
     fn tell_closed(&mut self, left: &[super::proc::Process], now_ms: u64) {
+        self.end_stay(Err(Reason::SessionClosed), now_ms);
         self.read_terminals(now_ms);
         self.tell_growth();
         if let Some(closing) = &mut self.closing {

@@ -15,6 +15,7 @@ mod capture_files;
 mod capture_ring;
 mod checker;
 mod closing;
+mod handback;
 mod input;
 mod judge;
 mod looking;
@@ -28,6 +29,7 @@ pub(super) mod proc;
 mod session;
 mod shell;
 mod stage;
+mod takeover;
 pub(super) mod tree;
 mod turn;
 

@@ -6,7 +6,7 @@ use std::io;
 use crate::command::event::{Event, Fate};
 use crate::command::state::Command;
 use crate::command::step::step;
-use crate::domain::outcome::Reason;
+use crate::domain::outcome::{CommandState, Reason};
 use crate::domain::session::{CommandSpec, SessionSpec};
 use crate::domain::time::Timestamp;
 use crate::session::wire::{Ask, CommandEnd, FactBody, Span};
@@ -25,6 +25,7 @@ use super::looking::Looks;
 use super::newline::Newline;
 use super::ports::PortWatch;
 use super::shell::{Doing, Shell, find};
+use super::takeover::TakeOver;
 use super::tree::Tree;
 use super::turn::Clock;
 
@@ -49,6 +50,8 @@ pub(super) struct Session {
     pub queue: VecDeque<Command>,
     pub active: Option<Active>,
     pub judging: Judging,
+    /// A person has the shell, or watches the running command.
+    pub takeover: Option<TakeOver>,
     pub checker: Option<Checker>,
     pub input: Queue,
     pub modes: Modes,
@@ -115,6 +118,7 @@ impl Session {
             queue: VecDeque::new(),
             active: None,
             judging: Judging::default(),
+            takeover: None,
             checker: None,
             input: Queue::default(),
             modes: Modes::default(),
@@ -134,8 +138,12 @@ impl Session {
 
     /// Takes what the coordinator asks.
     pub(super) fn asked(&mut self, ask: Ask, now_ms: u64) {
+        let Some(ask) = self.keep_waiting(ask, now_ms) else { return };
         match ask {
             Ask::Run { spec } => self.enqueue(spec),
+            Ask::TakeOver { command, by } => self.take_over(command, by, now_ms),
+            Ask::HandBack => self.hand_back(now_ms),
+            Ask::Type { bytes } => self.take_typing(&bytes, now_ms),
             Ask::Input { request, command, input } => {
                 self.take_input(request, command.as_ref(), &input, now_ms);
             }
@@ -174,6 +182,9 @@ impl Session {
 
     /// Gives the next command its turn, if the shell is idle.
     pub(super) fn start_next(&mut self, now_ms: u64) {
+        if self.takeover.is_some() {
+            return self.enter_prompt(now_ms);
+        }
         while self.active.is_none() && self.shell.is_ready(now_ms) && self.closing.is_none() {
             if self.queue.is_empty() {
                 return;
@@ -231,11 +242,13 @@ impl Session {
 
     fn keep_output(&mut self, stream: Stream, bytes: &[u8], now_ms: u64) {
         self.modes.follow(stream, bytes);
+        let stay = self.takeover.as_ref().filter(|stay| stay.is_at_shell());
+        let stay = stay.map_or(0, |stay| stay.number);
         let number = self.active.as_ref().filter(|a| a.started.is_some()).map_or(0, |a| a.number);
         let held_back = if number == 0 { None } else { self.newline.hold_back(stream, bytes) };
         let kept = held_back.as_deref().unwrap_or(bytes);
         let offset = self.capture.raw_end();
-        self.capture.append(stream, number, self.clock.micros(), kept);
+        self.capture.append(stream, number.max(stay), self.clock.micros(), kept);
         if self.tell_at_ms.is_none() && self.capture.raw_end() > self.told_end {
             self.tell_at_ms = Some(now_ms + TELL_EVERY_MS);
         }
@@ -265,6 +278,9 @@ impl Session {
             self.shell.report(now_ms).map(|report| (starting, report))
         } {
             let (starting, report) = report;
+            if !starting && self.stay_hears(true, now_ms) {
+                continue;
+            }
             if starting || self.active.is_none() {
                 let text = self.profile.as_mut().map(|profile| std::mem::take(&mut profile.text));
                 if let Some(text) = text.filter(|text| !text.is_empty())
@@ -294,6 +310,7 @@ impl Session {
                 }
             }
         }
+        self.stay_hears(false, now_ms);
     }
 
     /// Takes what the parser found.
@@ -337,6 +354,7 @@ impl Session {
             self.facts.push(FactBody::OpenFailed { message });
         }
         self.feed(Event::ShellGone { fate }, now_ms);
+        self.stay_lost_shell(fate, now_ms);
         if self.active.is_none() {
             self.close(now_ms);
         }
@@ -354,6 +372,9 @@ impl Session {
         self.feed_input(now_ms);
         if self.shell.nudge_due().is_some_and(|due| due <= now_ms) {
             self.nudge_shell(now_ms);
+        }
+        if self.takeover.as_ref().and_then(TakeOver::due).is_some_and(|due| due <= now_ms) {
+            self.tend_stay(now_ms);
         }
         if self.looks.is_due(now_ms) {
             self.look(now_ms);
@@ -401,7 +422,10 @@ impl Session {
             self.closing.as_ref().and_then(Closing::due),
             self.tell_at_ms,
             self.shell.nudge_due(),
-            self.shell.settles_at().filter(|&at| at > now_ms && !self.queue.is_empty()),
+            self.takeover.as_ref().and_then(TakeOver::due),
+            self.shell
+                .settles_at()
+                .filter(|&at| at > now_ms && (self.takeover.is_some() || !self.queue.is_empty())),
         ]
         .into_iter()
         .flatten()
@@ -422,9 +446,10 @@ impl Session {
     /// Reports a command that never ran.
     pub(super) fn tell_unstarted(&mut self, spec: &CommandSpec, reason: Reason) {
         let (raw, idx) = (self.capture.raw_end(), self.capture.idx_end());
+        let late = matches!(reason, Reason::Total { .. });
         let end = Box::new(CommandEnd {
             command: spec.id.clone(),
-            state: crate::domain::outcome::CommandState::Failed,
+            state: if late { CommandState::Timeout } else { CommandState::Failed },
             reason: Some(reason),
             exit_code: None,
             pipe_status: None,
@@ -432,7 +457,7 @@ impl Session {
             started_at: None,
             duration_ms: 0,
             children: Vec::new(),
-            notes: Vec::new(),
+            notes: self.stay_note().into_iter().collect(),
             awaiting: None,
             span: Span { raw_start: raw, raw_end: raw, idx_start: idx, idx_end: idx },
             merged: spec.merge,

@@ -227,14 +227,23 @@ impl Shell {
     pub(super) fn give_again(&mut self) -> io::Result<()> {
         self.said_idle = false;
         match &self.way {
-            Way::Descriptors { go, command } => {
-                seek(command, SeekFrom::Start(0))?;
-                say_go(go.as_ref())
-            }
+            Way::Descriptors { command, .. } => seek(command, SeekFrom::Start(0))?,
             Way::Pipes(folder) => {
                 self.asked_again = false;
-                folder.give_again()
+                return folder.give_again();
             }
+        };
+        self.say_go()
+    }
+
+    /// Sends the word to go alone.
+    ///
+    /// # Errors
+    /// When the channel is gone, or its shell has none.
+    pub(super) fn say_go(&self) -> io::Result<()> {
+        match &self.way {
+            Way::Descriptors { go, .. } => say_go(go.as_ref()),
+            Way::Pipes(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 

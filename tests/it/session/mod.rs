@@ -18,3 +18,4 @@ mod shells;
 mod stage;
 
 pub use capture::SmallDisk;
+mod takeover;

@@ -81,7 +81,11 @@ impl Screen {
     }
 }
 
-fn draw(
+/// Draws a part of a transcript.
+///
+/// # Errors
+/// When it cannot be read.
+pub(super) fn draw(
     tape: &Tape,
     start: u64,
     end: u64,

@@ -129,7 +129,7 @@ mod tests {
             {{"purpose": "session", "command": null, "task": null, "service": false}}, "pid": 1,
             "shell": "bash", "cwd": "/", "size": {{"cols": 80, "rows": 24}},
             "opened_at": "2026-01-01T00:00:00Z", "used_at": "2026-01-01T00:00:00Z", "ttl_ms": 1,
-            "command_count": 1, "closed": {closed}}}, "changes": 1, "end": 0, "quiet_ms": 0,
+            "command_count": 1, "claim": {{"kind": "client", "client_id": "c"}}, "closed": {closed}}}, "changes": 1, "end": 0, "quiet_ms": 0,
             "command": {command}, "echoes": []}}"#
         );
         serde_json::from_str(&text).unwrap()

@@ -193,7 +193,8 @@ fn results_are_read_without_a_coordinator() {
     assert_eq!((&lost["state"], &lost["reason"]["kind"]), (&json!("failed"), &json!("lost")));
     let (code, read) = session(&house, &["read", &id, "--from", "0", "--until", "two"]);
     assert_eq!((code, &read["matched"]), (0, &json!("two")), "{read:#}");
-    assert_eq!(read["text"], "one\ntwo\n");
+    // A shell that loses its terminal may end its line on the way out.
+    assert_eq!(read["text"].as_str().unwrap().trim_end(), "one\ntwo");
     refused(&call(&house, &["send", "s", "x"]), "session_closed");
     house.assert_empties();
 }

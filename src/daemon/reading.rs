@@ -124,7 +124,11 @@ fn read(source: &Source<'_>, keep: usize, setting: Setting) -> io::Result<Texts>
         return Ok(Texts::default());
     }
     let raw = File::open(transcript.join("out.raw"))?;
-    let index = File::open(transcript.join("out.idx"))?;
+    // It is made with its first entry.
+    let index = File::open(transcript.join("out.idx")).or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => File::open("/dev/null"),
+        _ => Err(error),
+    })?;
     let mut setting = setting;
     let mut tries = 0;
     loop {

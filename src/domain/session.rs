@@ -27,8 +27,7 @@ pub struct SessionSpec {
     pub profile: Option<ProfileSpec>,
     /// Window size.
     pub size: Size,
-    /// An existing folder of its own; `out.raw` and `out.idx` are made in it, with their first
-    /// bytes.
+    /// An existing folder of its own; `out.raw` is made in it, and `out.idx` with its first entry.
     #[serde(with = "raw_path")]
     pub transcript: PathBuf,
     /// An existing private folder, the session's `TMPDIR`, removed when it has closed.

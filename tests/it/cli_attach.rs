@@ -228,7 +228,7 @@ fn a_terminal_is_put_back_on_every_way_out() {
     let mut person = Person::at(&house, "session attach s");
     person.sees_prompt();
     person.types("exit 3\r");
-    assert_eq!(person.leaves(), 0);
+    assert_eq!(person.leaves(), 0, "{}", person.text());
     assert!(person.text().contains("is over: its shell ended"), "{}", person.text());
     let shown = session(&house, "s");
     assert_eq!(shown["closed"]["why"], "shell_ended", "{shown}");

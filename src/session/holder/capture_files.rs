@@ -38,13 +38,15 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Opens `out.raw` and `out.idx` if they are there already: they are made with their first
-    /// bytes, since many a session has none. Answers with the end of `out.raw`, too.
+    /// Opens or makes `out.raw`, and opens `out.idx` if it is there: it is made with its first
+    /// entry, since many a session has none. Answers with the end of `out.raw`, too.
     ///
     /// # Errors
-    /// When they cannot be opened, or there is no such folder.
+    /// When they cannot be opened or made.
     pub(super) fn open(folder: &Path) -> io::Result<(Self, u64)> {
-        let (raw, idx) = (Grown::open(folder, "out.raw")?, Grown::open(folder, "out.idx")?);
+        let (mut raw, idx) = (Grown::open(folder, "out.raw")?, Grown::open(folder, "out.idx")?);
+        // Whoever follows a session watches this one from the start.
+        raw.file()?;
         let (raw_end, idx_end) = (raw.len()?, idx.len()?);
         let files = Self {
             raw,
@@ -164,7 +166,7 @@ impl Files {
     }
 }
 
-/// A file that is made with its first bytes.
+/// A file that can be made with its first bytes.
 struct Grown {
     folder: PathBuf,
     name: &'static str,

@@ -34,7 +34,7 @@ pub(super) struct Seen {
     pub at_stderr: bool,
 }
 
-/// The threads of a foreground group, and how often each has run: as long as none has run again,
+/// The threads of a foreground group, and for how long each has run: as long as none has run again,
 /// and the group is the same, a look would show the same.
 #[derive(Debug)]
 pub(super) struct Still {
@@ -46,7 +46,7 @@ impl Still {
     /// True while nobody there has stirred.
     pub(super) fn holds(&self, main: &Terminal) -> bool {
         main.foreground() == Some(self.group)
-            && self.threads.iter().all(|&(pid, thread, runs)| proc::runs(pid, thread) == Some(runs))
+            && self.threads.iter().all(|&(pid, thread, ran)| proc::ran_ns(pid, thread) == Some(ran))
     }
 }
 
@@ -87,7 +87,7 @@ impl View<'_> {
         let mut threads = Vec::new();
         for member in members {
             for thread in proc::threads(member.pid) {
-                threads.push((member.pid, thread, proc::runs(member.pid, thread)?));
+                threads.push((member.pid, thread, proc::ran_ns(member.pid, thread)?));
                 if threads.len() > STILL_THREADS_MAX {
                     return None;
                 }

@@ -222,11 +222,12 @@ fn parse_syscall(line: &str) -> Option<Blocked> {
     Some(Blocked { number, arguments })
 }
 
-/// How often a thread has run on a processor; `None` where that is not counted.
-pub(super) fn runs(pid: i32, thread: i32) -> Option<u64> {
+/// For how long a thread has run on a processor, in ns; `None` where that is not counted. How often
+/// would not do: one that runs now and then blocks has not run once more.
+pub(super) fn ran_ns(pid: i32, thread: i32) -> Option<u64> {
     let line = list(&format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
-    let runs = line.split_ascii_whitespace().nth(2)?.parse().ok()?;
-    (runs > 0).then_some(runs)
+    let ran = line.split_ascii_whitespace().next()?.parse().ok()?;
+    (ran > 0).then_some(ran)
 }
 
 /// How often a thread has given up the processor by itself: two waits differ in it.

@@ -346,7 +346,8 @@ impl Session {
         if pid != self.shell.pid || matches!(self.shell.doing, Doing::Gone(_)) {
             return;
         }
-        let reads_profile = self.shell.doing == Doing::Busy && self.active.is_none();
+        let idle = self.active.is_none() && self.takeover.is_none();
+        let reads_profile = self.shell.doing == Doing::Busy && idle;
         let starting = self.shell.doing == Doing::Starting || reads_profile;
         self.shell.doing = Doing::Gone(fate);
         if starting {

@@ -11,7 +11,7 @@ use super::house::{Session, command, eventually, open, with};
 
 impl Session {
     fn raw(&self) -> Vec<u8> {
-        std::fs::read(self.folder.path().join("transcript/out.raw")).unwrap()
+        std::fs::read(self.folder.path().join("transcript/out.raw")).unwrap_or_default()
     }
 
     async fn take_over(&mut self, name: &str) -> CommandId {

@@ -10,6 +10,7 @@
 pub mod claim;
 #[cfg(test)]
 mod claim_tests;
+mod follow;
 mod invocation;
 mod script;
 #[cfg(test)]

@@ -11,13 +11,12 @@ use brush_parser::{Parser, ParserOptions};
 
 use super::invocation::{Invocation, Word};
 use super::words::{read, read_plain};
-use super::wrapped::{Inner, inner};
 
 /// How scripts are read.
 pub(super) static OPTIONS: LazyLock<ParserOptions> = LazyLock::new(ParserOptions::default);
 
 /// Scripts inside of scripts are followed so far.
-const DEPTH_MAX: usize = 12;
+pub(super) const DEPTH_MAX: usize = 12;
 /// A longer script is not read.
 const BYTES_MAX: usize = 256 * 1024;
 /// A script with more that may be nested is not read: the parser recurses.
@@ -70,16 +69,16 @@ pub(super) fn contents(text: &str) -> Contents {
 }
 
 #[derive(Default)]
-struct Walk {
-    found: Contents,
-    depth: usize,
+pub(super) struct Walk {
+    pub(super) found: Contents,
+    pub(super) depth: usize,
     /// The script that is being read, as its parser counts it.
     text: Vec<char>,
 }
 
 /// Where a command's standard input comes from, as far as it matters to a shell.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Feed {
+pub(super) enum Feed {
     /// From where the script's own does.
     Inherited,
     /// From a pipe, a file or text of the script.
@@ -87,11 +86,11 @@ enum Feed {
 }
 
 impl Walk {
-    fn hide(&mut self, why: impl Into<String>) {
+    pub(super) fn hide(&mut self, why: impl Into<String>) {
         self.found.hidden.push(why.into());
     }
 
-    fn script(&mut self, text: &str, depth: usize) {
+    pub(super) fn script(&mut self, text: &str, depth: usize) {
         if text.trim().is_empty() {
             return;
         }
@@ -390,55 +389,13 @@ impl Walk {
             self.inside(&script);
         }
     }
-
-    /// A program, and those that it would start.
-    fn invocation(&mut self, words: Vec<Word>, feeds: &Feeds) {
-        let invocation = Invocation { words };
-        let depth = self.depth;
-        self.follow(&invocation, feeds, depth);
-    }
-
-    fn follow(&mut self, invocation: &Invocation, feeds: &Feeds, depth: usize) {
-        self.found.invocations.push(invocation.clone());
-        if depth > DEPTH_MAX {
-            return self.hide("programs are nested too deeply");
-        }
-        for inner in inner(invocation) {
-            match inner {
-                Inner::Program(words) => self.follow(&Invocation { words }, feeds, depth + 1),
-                Inner::Script(Word::Known(text)) => self.script(&text, depth + 1),
-                Inner::Script(Word::Unknown) => {
-                    let name = invocation.name().unwrap_or("it").to_owned();
-                    self.hide(format!("`{name}` is given a script that is not known"));
-                }
-                Inner::Input => self.input(invocation, feeds, depth),
-                Inner::Hidden(why) => self.hide(why),
-            }
-        }
-    }
-
-    /// A shell that takes its script from standard input.
-    fn input(&mut self, invocation: &Invocation, feeds: &Feeds, depth: usize) {
-        let name = invocation.name().unwrap_or("a shell").to_owned();
-        match feeds.texts.last() {
-            Some(Word::Known(text)) => self.script(text, depth + 1),
-            Some(Word::Unknown) => {
-                self.hide(format!("`{name}` is given a script that is not known"));
-            }
-            None if feeds.feed == Feed::Given => {
-                self.hide(format!("`{name}` reads a script that cannot be seen"));
-            }
-            // The terminal: what is typed is looked at when it is typed.
-            None => {}
-        }
-    }
 }
 
 /// What a command reads.
-struct Feeds {
-    feed: Feed,
+pub(super) struct Feeds {
+    pub(super) feed: Feed,
     /// Here-documents and here-strings.
-    texts: Vec<Word>,
+    pub(super) texts: Vec<Word>,
 }
 
 /// What may begin a bracket, a substitution or a compound command. However the text is quoted,

@@ -21,6 +21,7 @@ mod judge;
 mod looking;
 mod newline;
 mod outbox;
+mod output;
 mod perform;
 mod polled;
 mod ports;

@@ -10,7 +10,6 @@ use crate::domain::outcome::{CommandState, Reason};
 use crate::domain::session::{CommandSpec, SessionSpec};
 use crate::domain::time::Timestamp;
 use crate::session::wire::{Ask, CommandEnd, FactBody, Span};
-use crate::transcript::index::Stream;
 
 use super::super::os::pty::Terminal;
 use super::super::profile::Profile;
@@ -29,14 +28,8 @@ use super::takeover::TakeOver;
 use super::tree::Tree;
 use super::turn::Clock;
 
-/// Output is taken in pieces of this size: one write each.
-const CHUNK_BYTES: usize = 64 * 1024;
-/// The first piece: many a session never says more, and memory that nobody touches costs nothing.
-const FIRST_CHUNK_BYTES: usize = 4 * 1024;
-/// What is read at a boundary at most: a background job may never stop printing.
-const BOUNDARY_BYTES_MAX: usize = 1024 * 1024;
 /// The transcript's growth is told at most this often.
-const TELL_EVERY_MS: u64 = 20;
+pub(super) const TELL_EVERY_MS: u64 = 20;
 
 /// The session, and everything in it.
 pub(super) struct Session {
@@ -71,9 +64,9 @@ pub(super) struct Session {
     pub profile: Option<Profile>,
     /// Commands begun so far.
     pub begun: u32,
-    told_end: u64,
-    tell_at_ms: Option<u64>,
-    buffer: Vec<u8>,
+    pub told_end: u64,
+    pub tell_at_ms: Option<u64>,
+    pub buffer: Vec<u8>,
 }
 
 /// The command whose turn it is.
@@ -208,66 +201,6 @@ impl Session {
         for effect in step(&mut active.command, event, now_ms) {
             self.perform(effect, now_ms);
         }
-    }
-
-    /// Reads both terminals to their present ends.
-    pub(super) fn read_terminals(&mut self, now_ms: u64) {
-        for stream in [Stream::Main, Stream::Stderr] {
-            self.read_terminal(stream, BOUNDARY_BYTES_MAX, now_ms);
-        }
-    }
-
-    /// Reads one terminal to its present end, or to `bytes_max`.
-    pub(super) fn read_terminal(&mut self, stream: Stream, bytes_max: usize, now_ms: u64) {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        if buffer.is_empty() {
-            buffer.resize(FIRST_CHUNK_BYTES, 0);
-        }
-        let mut total = 0;
-        while total < bytes_max {
-            let terminal = if stream == Stream::Main { &self.main } else { &self.stderr };
-            let got = fill(terminal, &mut buffer);
-            if got == 0 {
-                break;
-            }
-            total += got;
-            self.keep_output(stream, &buffer[..got], now_ms);
-            if got < buffer.len() {
-                break;
-            }
-            buffer.resize(CHUNK_BYTES, 0);
-        }
-        self.buffer = buffer;
-    }
-
-    fn keep_output(&mut self, stream: Stream, bytes: &[u8], now_ms: u64) {
-        self.modes.follow(stream, bytes);
-        let stay = self.takeover.as_ref().filter(|stay| stay.is_at_shell());
-        let stay = stay.map_or(0, |stay| stay.number);
-        let number = self.active.as_ref().filter(|a| a.started.is_some()).map_or(0, |a| a.number);
-        let held_back = if number == 0 { None } else { self.newline.hold_back(stream, bytes) };
-        let kept = held_back.as_deref().unwrap_or(bytes);
-        let offset = self.capture.raw_end();
-        self.capture.append(stream, number.max(stay), self.clock.micros(), kept);
-        if self.tell_at_ms.is_none() && self.capture.raw_end() > self.told_end {
-            self.tell_at_ms = Some(now_ms + TELL_EVERY_MS);
-        }
-        if number != 0 {
-            self.looks.soon(now_ms);
-            self.answers.listen(stream, offset, kept, now_ms);
-            self.feed(Event::Output { bytes, stderr: stream == Stream::Stderr }, now_ms);
-            self.hold_to_limit(now_ms);
-        }
-    }
-
-    /// Ends the command that prints more than it may.
-    fn hold_to_limit(&mut self, now_ms: u64) {
-        let Some(limit) = self.spec.limits.output.filter(|limit| self.capture.said() > *limit)
-        else {
-            return;
-        };
-        let reason = Reason::Quota { resource: "output".to_owned(), limit };
-        self.feed(Event::End { reason }, now_ms);
     }
 
     /// Takes what the shell reports: there is something to read.
@@ -475,18 +408,4 @@ fn use_profile(spec: &mut SessionSpec) -> io::Result<Option<Profile>> {
     let mut profile = Profile::of(&wanted, spec, table, &find(table, spec)?);
     profile.apply(&wanted, &mut spec.env);
     Ok(Some(profile))
-}
-
-/// Reads until the terminal has no more, or the buffer is full: the kernel gives little at a time.
-fn fill(terminal: &Terminal, buffer: &mut [u8]) -> usize {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match rustix::io::read(&terminal.master, &mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(got) => filled += got,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(_) => break,
-        }
-    }
-    filled
 }

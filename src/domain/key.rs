@@ -11,6 +11,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::permission::Verdict;
+
 pub use bytes::{KeyModes, PASTE_END, PASTE_START, pasted};
 pub use name::{Key, KeyError};
 
@@ -94,6 +96,15 @@ pub enum Refused {
     RawMode,
     /// Someone else holds the terminal.
     Claimed,
+    /// A command to a shell that the policy does not allow.
+    Policy {
+        /// `deny`, or `ask` where nobody could answer.
+        verdict: Verdict,
+        /// The rule that decided; `None` where it was none.
+        rule: Option<String>,
+        /// The policy's own words.
+        message: String,
+    },
     /// The command was ended before the program took it.
     Ended,
     /// An interrupt came after it, and threw it away.
@@ -116,6 +127,7 @@ impl fmt::Display for Refused {
                 write!(f, "the program has not read for {waited_ms} ms and its queue is full")
             }
             Self::TooLong { limit } => write!(f, "more than {limit} bytes at once"),
+            Self::Policy { message, .. } => write!(f, "the policy does not allow it: {message}"),
             Self::EchoOn => f.write_str("the terminal's echo is on: it would show the secret"),
             Self::RawMode => f.write_str(
                 "the program has the terminal in raw mode, so that it may show the secret itself",

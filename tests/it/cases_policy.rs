@@ -104,3 +104,43 @@ fn wrong_rules_are_told_with_their_place() {
     let lines: Vec<_> = problems.iter().map(|problem| problem["line"].as_u64().unwrap()).collect();
     assert_eq!(lines, [2, 2, 3], "{problems:#?}");
 }
+
+#[test]
+fn t107_what_is_typed_at_a_nested_shell_is_a_command_too() {
+    let house = House::new();
+    house.write("agents.toml", NO_TOUCH);
+    let target = house.path("z").to_string_lossy().into_owned();
+    let (code, result) = house.exec_with(&["--session", "s"], "bash --norc");
+    assert_eq!((code, &result["state"]), (125, &json!("awaiting_input")), "{result:#}");
+    let send = |text: &str| house.call(&["session", "send", "s", "--enter", "--json", text]);
+    let refused = send(&format!("touch {target}"));
+    assert_ne!(refused.code, 0, "{refused:?}");
+    assert!(refused.stdout.contains("\"policy\""), "{refused:?}");
+    // In pieces, by keys, and with the history's help.
+    assert_eq!(house.call(&["session", "send", "s", "to"]).code, 0);
+    assert_ne!(send(&format!("uch {target}")).code, 0);
+    assert_ne!(house.call(&["session", "send", "s", "--key", "up", "--key", "enter"]).code, 0);
+    assert_eq!(house.call(&["session", "send", "s", "--key", "ctrl-c"]).code, 0);
+    // What is allowed is typed as ever; the file never came to be.
+    let allowed = send("echo made$((40 + 2))");
+    assert_eq!(allowed.code, 0, "{allowed:?}");
+    let read = house.call(&["session", "read", "s", "--until", "made42", "--timeout", "20s"]);
+    assert_eq!(read.code, 0, "{read:?}");
+    assert_eq!(send("exit").code, 0);
+    assert_eq!(
+        house.call(&["session", "read", "s", "--until", "exit", "--timeout", "20s"]).code,
+        0
+    );
+    assert!(!house.path("z").exists());
+    // An answer that a question is given is no command.
+    let (code, result) = house.exec_with(&["--input", "touch z\n"], "read x; echo \"got $x\"");
+    assert_eq!((code, &result["stdout"]), (0, &json!("touch z\ngot touch z\n")), "{result:#}");
+    // One given beforehand to a nested shell is.
+    let (code, result) = house.exec_with(&["--input", &format!("touch {target}\n")], "bash --norc");
+    assert_eq!(code, 125, "{result:#}");
+    let notes = result["notes"].as_array().unwrap();
+    let note = notes.iter().find(|note| note["kind"] == "input_discarded");
+    assert_eq!(note.map(|note| &note["reason"]["kind"]), Some(&json!("policy")), "{result:#}");
+    assert!(!house.path("z").exists());
+    house.call(&["session", "close", "s"]);
+}

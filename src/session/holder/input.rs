@@ -18,6 +18,7 @@ use crate::transcript::modes;
 use super::super::os::pty::{Terminal, Typing};
 use super::session::Session;
 use super::shell::Doing;
+use super::typed::Line;
 
 /// The longest line that a terminal in line mode takes, without its end.
 const LINE_BYTES_MAX: usize = 4095;
@@ -309,6 +310,8 @@ impl Session {
         };
         if let Some(refused) = self.refuses_input(command, bytes.len()) {
             self.tell_input(request, Written { written: 0, refused: Some(refused) });
+        } else if let Some(refused) = self.policy_refuses(input, self.modes.modes) {
+            self.tell_input(request, Written { written: 0, refused: Some(refused) });
         } else if matches!(input, Input::Keys { .. }) && self.typed_signal(&bytes, now_ms) {
             self.tell_input(request, Written { written: bytes.len() as u64, refused: None });
         } else {
@@ -371,6 +374,25 @@ impl Session {
         self.input.push(piece, now_ms);
     }
 
+    /// An answer by a rule, or given with the command, which the policy may refuse.
+    pub(super) fn send_answer(&mut self, text: &str, now_ms: u64) {
+        let input = Input::Text { text: text.to_owned() };
+        let modes = self.modes.modes;
+        match (self.policy_refuses(&input, modes), &self.active) {
+            (None, _) => self.send(text.as_bytes(), self.looks.at_stderr(), now_ms),
+            (Some(refused), Some(active)) => {
+                // Told now, and with the command's end.
+                self.input.dropped += text.len() as u64;
+                let command = active.command.spec().id.clone();
+                let bytes = self.input.dropped;
+                let note = Note::InputDiscarded { bytes, reason: Some(refused.clone()) };
+                self.input.unsent.get_or_insert(refused);
+                self.facts.push(FactBody::Noted { command, note });
+            }
+            (Some(_), None) => {}
+        }
+    }
+
     /// Writes what the terminals take.
     pub(super) fn feed_input(&mut self, now_ms: u64) {
         if !self.input.waits() {
@@ -416,6 +438,7 @@ impl Session {
     /// behind would change its output and what keys send. Says what input it was.
     pub(super) fn put_terminals_right(&mut self) -> Option<Note> {
         self.modes = Modes::default();
+        self.typed = Line::default();
         let receipts = self.input.drop_waiting(&Refused::Ended);
         self.tell_inputs(receipts);
         let mut discarded = std::mem::take(&mut self.input.dropped);

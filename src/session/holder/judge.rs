@@ -141,11 +141,11 @@ impl Child {
     }
 }
 
-fn judge(layers: &[Permissions], text: &str) -> Judgement {
+pub(super) fn judge(layers: &[Permissions], text: &str) -> Judgement {
     policy::judge(&layers.iter().collect::<Vec<_>>(), text)
 }
 
-fn unread(why: &str) -> Judgement {
+pub(super) fn unread(why: &str) -> Judgement {
     let reason = format!("what it would run cannot be told beforehand: {why}");
     Judgement { verdict: Verdict::Ask, rule: None, reason }
 }

@@ -33,5 +33,6 @@ mod stage;
 mod takeover;
 pub(super) mod tree;
 mod turn;
+mod typed;
 
 pub use stage::stage_main;

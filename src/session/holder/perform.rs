@@ -28,7 +28,7 @@ impl Session {
             Effect::Start => self.start(now_ms),
             Effect::Send { text } => {
                 // Fed once the machine has done: it is told what was written.
-                self.send(text.as_bytes(), self.looks.at_stderr(), now_ms);
+                self.send_answer(&text, now_ms);
                 self.looks.soon(now_ms);
             }
             Effect::TellAwaiting { awaiting } => {

@@ -25,7 +25,7 @@ pub(in crate::session) struct Process {
     pub state: u8,
     /// CPU time, its own and that of the children it has waited for.
     pub cpu_ms: u64,
-    name: String,
+    pub(super) name: String,
 }
 
 /// The kernel's clock in `stat`: 100 ticks a second on every Linux that runs this.
@@ -85,6 +85,13 @@ impl Process {
     /// True for a kernel thread, a corpse, and a process between two programs.
     pub(super) fn has_no_command_line(&self) -> bool {
         fs::read(format!("/proc/{}/cmdline", self.pid)).is_ok_and(|line| line.is_empty())
+    }
+
+    /// Its arguments, its name first.
+    pub(in crate::session) fn arguments(&self) -> Vec<String> {
+        let line = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line);
+        line.split_terminator('\0').map(str::to_owned).collect()
     }
 
     /// Its command line, shortened; its name where it has none.

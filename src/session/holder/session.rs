@@ -27,6 +27,7 @@ use super::shell::{Doing, Shell, find};
 use super::takeover::TakeOver;
 use super::tree::Tree;
 use super::turn::Clock;
+use super::typed::Line;
 
 /// The transcript's growth is told at most this often.
 pub(super) const TELL_EVERY_MS: u64 = 20;
@@ -43,6 +44,8 @@ pub(super) struct Session {
     pub queue: VecDeque<Command>,
     pub active: Option<Active>,
     pub judging: Judging,
+    /// What has been typed at a shell within it.
+    pub typed: Line,
     /// A person has the shell, or watches the running command.
     pub takeover: Option<TakeOver>,
     pub checker: Option<Checker>,
@@ -111,6 +114,7 @@ impl Session {
             queue: VecDeque::new(),
             active: None,
             judging: Judging::default(),
+            typed: Line::default(),
             takeover: None,
             checker: None,
             input: Queue::default(),

@@ -9,13 +9,12 @@ use std::collections::VecDeque;
 
 use crate::command::event::Event;
 use crate::domain::ids::CommandId;
-use crate::domain::key::{Input, KeyModes, Refused, Written, pasted};
+use crate::domain::key::{Input, Refused, Written, pasted};
 use crate::domain::result::Note;
 use crate::session::wire::FactBody;
-use crate::transcript::index::Stream;
-use crate::transcript::modes;
 
 use super::super::os::pty::{Terminal, Typing};
+use super::modes::Modes;
 use super::session::Session;
 use super::shell::Doing;
 use super::typed::Line;
@@ -253,41 +252,6 @@ impl Piece {
         }
         self.fits = Some(typing);
         Ok(())
-    }
-}
-
-/// The modes that programs have asked the terminals for.
-#[derive(Default)]
-pub(super) struct Modes {
-    /// Each terminal's: a sequence of one may be cut by output of the other.
-    followed: [modes::Modes; 2],
-    /// As the last word of either has left them.
-    modes: KeyModes,
-}
-
-impl Modes {
-    /// Output has come.
-    pub(super) fn follow(&mut self, stream: Stream, bytes: &[u8]) {
-        let followed = &mut self.followed[usize::from(stream == Stream::Stderr)];
-        let before = *followed;
-        followed.feed(bytes);
-        let follow = |before: bool, now: bool, mode: &mut bool| {
-            if before != now {
-                *mode = now;
-            }
-        };
-        let modes = &mut self.modes;
-        follow(
-            before.application_cursor,
-            followed.application_cursor,
-            &mut modes.application_cursor,
-        );
-        follow(
-            before.application_keypad,
-            followed.application_keypad,
-            &mut modes.application_keypad,
-        );
-        follow(before.bracketed_paste, followed.bracketed_paste, &mut modes.bracketed_paste);
     }
 }
 

@@ -19,6 +19,7 @@ mod handback;
 mod input;
 mod judge;
 mod looking;
+mod modes;
 mod newline;
 mod outbox;
 mod output;

@@ -9,7 +9,7 @@ use crate::session::wire::FactBody;
 
 use super::super::os::process;
 use super::checker::Checker;
-use super::input::Modes;
+use super::modes::Modes;
 use super::proc::{self, Process};
 use super::session::{Session, Started};
 use super::tree::signal_all;

@@ -134,7 +134,7 @@ mod tests {
             (&["\n"], false),
         ] {
             let mut line = Line::default();
-            let any = pieces.iter().fold(false, |any, piece| refused(&mut line, piece) || any);
+            let any = pieces.iter().any(|piece| refused(&mut line, piece));
             assert_eq!(any, expected, "{pieces:?}");
         }
         assert!(refused(&mut Line::default(), &"x".repeat(LINE_BYTES_MAX + 1)));

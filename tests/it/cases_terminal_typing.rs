@@ -83,9 +83,10 @@ fn t47_the_next_command_finds_a_sane_terminal() {
 fn t60_the_result_says_what_an_interrupt_took() {
     let house = House::new();
     for (script, signal) in [
-        ("touch up; sleep 999", "INT"),
-        ("stty raw -echo; touch up; sleep 999", "INT"),
-        ("trap '' INT; touch up; sleep 999", "TERM"),
+        // A program of its own: between two of them the shell would take the interrupt.
+        ("sh -c 'touch up; exec sleep 999'", "INT"),
+        ("stty raw -echo; sh -c 'touch up; exec sleep 999'", "INT"),
+        ("trap '' INT; sh -c 'touch up; exec sleep 999'", "TERM"),
     ] {
         drop(std::fs::remove_file(house.path("up")));
         let args = ["exec", "--session", "s", "--json", "-c", script];

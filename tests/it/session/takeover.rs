@@ -146,8 +146,9 @@ fn job_control_and_line_editing_work() {
         assert!(said.contains("abcd done\r\n"), "{said}");
         let said = session.at_prompt(&mut at, "\u{1b}[A\u{1b}[A").await;
         assert!(said.contains("0\r\n"), "{said}");
-        session.typed(b"sleep 300\r");
+        session.typed(b"sh -c 'echo up; exec sleep 300'\r");
         session.shows(&mut at, "\u{1b}[?2004l").await;
+        session.shows(&mut at, "up\r\n").await;
         session.typed(b"\x1a");
         session.shows(&mut at, "$ ").await;
         let end = session.hand_back(&id).await;

@@ -1,7 +1,7 @@
 //! Benchmarks side by side: each figure beside a peer's or the bare limit's, taken in turn in one
 //! run, as a ratio with median and spread.
 //!
-//! `cargo bench --bench side_by_side [-- dispatch|roundtrip|bulk|fresh]`
+//! `cargo bench --bench side_by_side [-- dispatch|roundtrip|bulk|fresh|growth]`
 
 #![expect(
     clippy::unwrap_used,
@@ -14,6 +14,7 @@
 mod bulk;
 mod dispatch;
 mod fresh;
+mod growth;
 mod house;
 mod measure;
 mod peer;
@@ -27,6 +28,7 @@ fn main() {
         ("roundtrip", roundtrip::run),
         ("bulk", bulk::run),
         ("fresh", fresh::run),
+        ("growth", growth::run),
     ] {
         if wanted.is_empty() || wanted.iter().any(|word| word == name) {
             println!("{name}");

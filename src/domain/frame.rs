@@ -117,4 +117,44 @@ mod tests {
         decoder.push(b"GET / HTTP/1.1\r\n\r\n");
         assert!(matches!(decoder.document::<u32>(), Err(FrameError::TooLong(_))));
     }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(256))]
+
+        /// No bytes panic, however they are cut; and what can be read of them does not depend on it.
+        #[test]
+        fn any_bytes_are_documents_or_an_error(
+            parts in proptest::collection::vec(proptest::prop_oneof![
+                proptest::collection::vec(proptest::prelude::any::<u8>(), 0..24),
+                proptest::collection::vec(0..3_u8, 0..6),
+                proptest::prelude::Just({
+                    let mut bytes = Vec::new();
+                    encode(&"a document", &mut bytes).unwrap_or_default();
+                    bytes
+                }),
+            ], 0..8),
+            cut in 1..40_usize,
+        ) {
+            let bytes = parts.concat();
+            let read = |cut: usize| {
+                let mut decoder = Decoder::default();
+                let mut seen = Vec::new();
+                for part in bytes.chunks(cut.max(1)) {
+                    decoder.push(part);
+                    loop {
+                        match decoder.document::<String>() {
+                            Ok(Some(document)) => seen.push(Some(document)),
+                            Ok(None) => break,
+                            Err(_) => {
+                                seen.push(None);
+                                return seen;
+                            }
+                        }
+                    }
+                }
+                seen
+            };
+            proptest::prop_assert_eq!(read(cut), read(bytes.len()));
+        }
+    }
 }

@@ -38,11 +38,18 @@ impl Command {
         // The status after our own interrupt is not the command's; 130 is what an interrupted
         // one is known by.
         let exit_code = matches!(reason, Reason::Interrupted { .. }).then_some(130);
+        // What grows must not go on growing while it is asked to end.
+        let at_once = matches!(&reason, Reason::Quota { resource, .. } if grows(resource));
         let outcome = Outcome { exit_code, ..Outcome::plain(state, Some(reason)) };
-        let ending = Ending::new(outcome, EndStep::Interrupted, ShellStands::Busy, now_ms);
+        let first = if at_once { EndStep::Killed } else { EndStep::Interrupted };
+        let mut ending = Ending::new(outcome, first, ShellStands::Busy, now_ms);
         let awaited = matches!(self.phase, Phase::Awaiting(_));
-        self.phase = Phase::Ending(ending);
         let mut effects = vec![Effect::Interrupt];
+        if at_once {
+            ending.alone_since_ms = Some(now_ms);
+            effects.push(Effect::Kill);
+        }
+        self.phase = Phase::Ending(ending);
         if awaited {
             effects.insert(0, Effect::TellResumed);
         }
@@ -96,6 +103,11 @@ impl Command {
         }
         self.finish(Outcome { tree_ended: true, ..outcome })
     }
+}
+
+/// True for what a command may take more of at every moment until it is gone.
+fn grows(resource: &str) -> bool {
+    ["memory", "processes"].contains(&resource)
 }
 
 impl Ending {

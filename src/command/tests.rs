@@ -248,6 +248,33 @@ fn ending_goes_step_by_step() {
     assert_eq!(bench.end(), (CommandState::Failed, Some(took("KILL")), Some(130)));
 }
 
+#[test]
+fn what_grows_beyond_its_limit_is_killed_at_once() {
+    for resource in ["memory", "processes"] {
+        let reason = Reason::Quota { resource: resource.to_owned(), limit: 64 };
+        let mut bench = Bench::running(spec("x"));
+        let ended = bench.at(0, Event::End { reason: reason.clone() });
+        assert_eq!(ended, [Effect::Interrupt, Effect::Kill], "{resource}");
+        assert_eq!(bench.at(5, Event::Tree { left: 3 }), [Effect::Kill]);
+        assert_eq!(bench.reported(130), []);
+        assert_eq!(bench.at(5, Event::Tree { left: 0 }), [Effect::Finish]);
+        assert_eq!(bench.end(), (CommandState::Failed, Some(reason.clone()), None));
+        // A shell that does not come back is part of what grows.
+        let mut busy = Bench::running(spec("x"));
+        assert_eq!(busy.at(0, Event::End { reason: reason.clone() }).len(), 2);
+        assert_eq!(busy.at(5, Event::Tree { left: 9 }), [Effect::Kill]);
+        assert_eq!(busy.deadline(), (895, vec![Effect::KillShell]));
+        let killed = Event::ShellGone { fate: Fate::Signalled(9) };
+        assert_eq!(busy.at(1, killed), []);
+        assert_eq!(busy.at(0, Event::Tree { left: 0 }), [Effect::Finish]);
+        assert_eq!(busy.end().1, Some(reason));
+        assert!(busy.command.outcome().unwrap().notes.contains(&Note::SessionEnded));
+    }
+    let reason = Reason::Quota { resource: "cpu".to_owned(), limit: 1_000 };
+    let mut bench = Bench::running(spec("x"));
+    assert_eq!(bench.at(0, Event::End { reason }), [Effect::Interrupt]);
+}
+
 fn took(signal: &str) -> Reason {
     Reason::Interrupted { signal: Some(signal.to_owned()) }
 }

@@ -146,7 +146,8 @@ impl Desk {
         let policy = layers.into_iter().filter(|layer| !layer.is_empty()).cloned().collect();
         let mut session =
             SessionSpec { shell, profile, policy, ..self.session_spec(session, &cwd, env) };
-        session.limits.output = spec.resources.and(plan.agents[next.agent].resources).output;
+        let resources = spec.resources.and(plan.agents[next.agent].resources);
+        session.limits = session.limits.with(resources);
         self.register(&session, owner, now);
         self.act(Action::Open { spec: Box::new(session), then: Vec::new() });
     }

@@ -199,13 +199,28 @@ pub struct TimeLimits {
 pub struct ResourceLimits {
     /// Bytes that it may print over both streams together; whoever prints more is ended.
     pub output: Option<u64>,
+    /// Bytes of memory that all of its session may have while it runs.
+    #[serde(default)]
+    pub memory: Option<u64>,
+    /// Processes and threads that may be in its session beside the shell.
+    #[serde(default)]
+    pub processes: Option<u64>,
+    /// Processor time of its tree, in ms.
+    #[serde(default)]
+    pub cpu_ms: Option<u64>,
 }
 
 impl ResourceLimits {
     /// Both hold: of two limits the lesser.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        Self { output: self.output.into_iter().chain(other.output).min() }
+        let lesser = |one: Option<u64>, other: Option<u64>| one.into_iter().chain(other).min();
+        Self {
+            output: lesser(self.output, other.output),
+            memory: lesser(self.memory, other.memory),
+            processes: lesser(self.processes, other.processes),
+            cpu_ms: lesser(self.cpu_ms, other.cpu_ms),
+        }
     }
 }
 

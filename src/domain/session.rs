@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::{CommandId, SessionId};
 use super::permission::Permissions;
-use super::plan::{InputRule, Ready, StopRule};
+use super::plan::{InputRule, Ready, ResourceLimits, StopRule};
 use super::raw_path;
 
 /// What a new session is made of.
@@ -47,6 +47,16 @@ pub struct SessionLimits {
     /// How many bytes a command may print over both terminals together; whoever prints more is
     /// ended with `quota`. `None`: as many as it likes.
     pub output: Option<u64>,
+    /// How many bytes of memory may be in use in it while a command runs; who goes beyond is ended
+    /// with `quota`, as with the two that follow.
+    #[serde(default)]
+    pub memory: Option<u64>,
+    /// How many processes and threads may be in it beside its shell.
+    #[serde(default)]
+    pub processes: Option<u64>,
+    /// How much processor time a command's tree may use, in ms.
+    #[serde(default)]
+    pub cpu_ms: Option<u64>,
     /// How many bytes of transcript are kept on disk of a command: its beginning and its end. What
     /// goes beyond ends nothing.
     pub command_disk: u64,
@@ -56,7 +66,23 @@ pub struct SessionLimits {
 
 impl Default for SessionLimits {
     fn default() -> Self {
-        Self { output: None, command_disk: 64 << 20, session_disk: 256 << 20 }
+        Self {
+            output: None,
+            memory: None,
+            processes: None,
+            cpu_ms: None,
+            command_disk: 64 << 20,
+            session_disk: 256 << 20,
+        }
+    }
+}
+
+impl SessionLimits {
+    /// The same with what a command may take.
+    #[must_use]
+    pub fn with(self, resources: ResourceLimits) -> Self {
+        let ResourceLimits { output, memory, processes, cpu_ms } = resources;
+        Self { output, memory, processes, cpu_ms, ..self }
     }
 }
 

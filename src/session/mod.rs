@@ -4,6 +4,7 @@
 //! that is a session, forked by a small **stage** process (`holder::stage`); `os` is what is
 //! Linux's alone. `shells` holds what differs between shells.
 
+mod cgroup;
 mod driver;
 pub mod holder;
 pub mod link;

@@ -216,6 +216,7 @@ fn capture(
             .transpose()?,
         descriptors: vec![(null.as_fd(), 0), (printing.as_fd(), 1), (printing.as_fd(), 2)],
         terminal: false,
+        groups: &[],
     })?;
     drop(printing);
     let ran = watch(pid, &OwnedFd::from(printed), Duration::from_millis(wanted.limit_ms));

@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, WaitOptions};
 
 use crate::domain::result::Child;
 
+use super::cgroup;
 use super::holder::proc::{self, Process};
 use super::holder::tree::signal_all;
 
@@ -36,6 +37,7 @@ pub fn strays(dead: Option<i32>, kept: &[i32]) -> Vec<Child> {
         // can miss what changes its parent meanwhile.
         bury(kept);
         if orphans(kept).is_empty() {
+            cgroup::tidy();
             return Vec::new();
         }
         signal_all(&below(kept), Signal::KILL);
@@ -75,6 +77,7 @@ pub fn orphans_of(socket: &Path) {
         found.push(process);
     }
     signal_all(&found, Signal::KILL);
+    cgroup::tidy();
 }
 
 fn pids() -> Vec<i32> {

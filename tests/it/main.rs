@@ -13,6 +13,7 @@ mod cases_shells;
 mod cases_terminal;
 mod cases_terminal_capture;
 mod cases_terminal_input;
+mod cases_terminal_limits;
 mod cases_terminal_output;
 mod cases_terminal_typing;
 mod cli_attach;

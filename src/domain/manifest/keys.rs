@@ -140,9 +140,13 @@ pub(super) const SERVICE: &[Key] = &[
 /// `limits`.
 pub(super) const LIMITS: &[Key] = &[
     key("output", Size, "How much it may print, both streams together."),
-    later("memory", Any, "How much memory it may use."),
-    later("processes", Any, "How many processes it may have."),
-    later("cpu", Any, "How much processor time it may use."),
+    key("memory", Size, "How much memory it may use, with all that runs in its session."),
+    key(
+        "processes",
+        Number(1, u32::MAX as i64),
+        "How many processes and threads may be in its session, besides the shell.",
+    ),
+    key("cpu", Duration, "How much processor time it may use, over all processors."),
 ];
 
 /// `shard`.

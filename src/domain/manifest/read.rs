@@ -251,23 +251,42 @@ pub(super) fn duration(
     None
 }
 
+/// With less memory than this not every shell can start.
+const MEMORY_BYTES_MIN: u64 = 16 << 20;
+
 /// `limits`.
 pub(super) fn limits(item: &Item<'_>, findings: &mut Findings<'_>) -> ResourceLimits {
     let mut limits = ResourceLimits::default();
     let Some(table) = table("limits", Shape::Limits, item, findings) else { return limits };
     for (key, item) in entries(table, LIMITS, findings) {
-        if key == "output" {
-            limits.output = size("limits.output", item, findings);
+        match key {
+            "output" => limits.output = size("limits.output", 1, item, findings),
+            "memory" => {
+                limits.memory = size("limits.memory", MEMORY_BYTES_MIN, item, findings);
+            }
+            "processes" => {
+                limits.processes =
+                    number("limits.processes", (1, i64::from(u32::MAX)), item, findings)
+                        .and_then(|most| u64::try_from(most).ok());
+            }
+            "cpu" => {
+                limits.cpu_ms = duration("limits.cpu", item, findings).map(|cpu| cpu.value);
+            }
+            _ => {}
         }
     }
     limits
 }
 
-/// A size in bytes, more than 0.
-fn size(what: &str, item: &Item<'_>, findings: &mut Findings<'_>) -> Option<u64> {
+/// A size in bytes, `least` or more.
+fn size(what: &str, least: u64, item: &Item<'_>, findings: &mut Findings<'_>) -> Option<u64> {
     fits(what, Shape::Size, item, findings).then_some(())?;
     match parse_size(&shown(item.get_ref().as_str()?)) {
         Ok(0) => findings.wrong(item.span(), format!("`{what}` has to be more than 0")),
+        Ok(bytes) if bytes < least => {
+            let message = format!("`{what}` has to be {}MiB or more", least >> 20);
+            findings.wrong_hinted(item.span(), message, "the shell itself needs some".to_owned());
+        }
         Ok(bytes) => return Some(bytes),
         Err(message) => findings.wrong(item.span(), format!("`{what}`: {message}")),
     }

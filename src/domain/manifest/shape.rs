@@ -112,7 +112,7 @@ impl Shape {
         match self {
             Self::Duration => Some("write it with its unit, as in \"30s\""),
             Self::Size => Some("write it with its unit, as in \"10MiB\""),
-            Self::Limits => Some("write it as in { output = \"10MiB\" }"),
+            Self::Limits => Some("write it as in { memory = \"1GiB\" }"),
             Self::Tags | Self::Globs | Self::Variables | Self::Texts => {
                 Some("write it as a list, as in [\"one\", \"two\"]")
             }

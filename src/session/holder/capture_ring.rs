@@ -142,7 +142,11 @@ mod tests {
     const MIB: u64 = 1024 * 1024;
 
     fn ring(command: u64, session: u64) -> Ring {
-        Ring::new(&SessionLimits { output: None, command_disk: command, session_disk: session })
+        Ring::new(&SessionLimits {
+            command_disk: command,
+            session_disk: session,
+            ..SessionLimits::default()
+        })
     }
 
     /// Feeds `bytes` in pieces and answers with what was given up.

@@ -121,7 +121,8 @@ fn line(at: u64) -> Vec<u8> {
 fn the_middle_is_given_up_and_readers_know() {
     let folder = tempfile::tempdir().unwrap();
     let quota = 4 * MIB;
-    let limits = SessionLimits { command_disk: quota, session_disk: 2 * quota, output: None };
+    let limits =
+        SessionLimits { command_disk: quota, session_disk: 2 * quota, ..SessionLimits::default() };
     let mut capture = opened(folder.path(), limits);
     let mut most = 0;
     for command in 1..4 {
@@ -175,7 +176,7 @@ fn the_middle_is_given_up_and_readers_know() {
 #[test]
 fn floods_of_tiny_writes_fill_no_index() {
     let folder = tempfile::tempdir().unwrap();
-    let limits = SessionLimits { command_disk: MIB, session_disk: MIB, output: None };
+    let limits = SessionLimits { command_disk: MIB, session_disk: MIB, ..SessionLimits::default() };
     let mut capture = opened(folder.path(), limits);
     capture.begin();
     for n in 0..400_000u64 {
@@ -194,7 +195,8 @@ fn floods_of_tiny_writes_fill_no_index() {
 #[test]
 fn where_no_holes_can_be_punched_the_middle_is_not_stored() {
     let folder = tempfile::tempdir().unwrap();
-    let limits = SessionLimits { command_disk: MIB, session_disk: 4 * MIB, output: None };
+    let limits =
+        SessionLimits { command_disk: MIB, session_disk: 4 * MIB, ..SessionLimits::default() };
     let mut capture = opened(folder.path(), limits);
     capture.files.forbid_punching();
     capture.begin();

@@ -94,6 +94,7 @@ impl Checker {
             cwd: None,
             descriptors: vec![(input.as_fd(), 0), (null.as_fd(), 1), (saying.as_fd(), 2)],
             terminal: false,
+            groups: &[],
         })?;
         let said = OwnedFd::from(said);
         rustix::io::ioctl_fionbio(&said, true)?;

@@ -136,6 +136,7 @@ impl Session {
             closing.over = true;
             closing.due_ms = None;
         }
+        self.quota.end();
         // Private to the session: what cannot be removed now nobody can use either.
         if std::fs::remove_dir(&self.spec.tmp).is_err() {
             drop(std::fs::remove_dir_all(&self.spec.tmp));

@@ -28,6 +28,7 @@ mod polled;
 mod ports;
 mod probe;
 pub(super) mod proc;
+mod quota;
 mod session;
 mod shell;
 mod stage;
@@ -35,5 +36,6 @@ mod takeover;
 pub(super) mod tree;
 mod turn;
 mod typed;
+mod usage;
 
 pub use stage::stage_main;

@@ -117,6 +117,7 @@ impl Session {
     fn start(&mut self, now_ms: u64) {
         // Whatever earlier jobs have printed by now is not this command's.
         self.read_terminals(now_ms);
+        self.begin_quota(now_ms);
         let Some(active) = &mut self.active else { return };
         let spec = active.command.spec();
         // A job of an earlier command may have changed them since the boundary.

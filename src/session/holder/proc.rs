@@ -25,6 +25,7 @@ pub(in crate::session) struct Process {
     pub state: u8,
     /// CPU time, its own and that of the children it has waited for.
     pub cpu_ms: u64,
+    pub threads: u64,
     pub(super) name: String,
 }
 
@@ -58,6 +59,7 @@ fn parse_stat(pid: i32, stat: &[u8]) -> Option<Process> {
         foreground: fields.get(5)?.parse().ok()?,
         state: *fields.first()?.as_bytes().first()?,
         cpu_ms: ticks * TICK_MS,
+        threads: number(17).unwrap_or(1),
         name,
     })
 }
@@ -349,6 +351,7 @@ mod tests {
         assert_eq!((process.group, process.state, process.start), (34, b'S', 4711));
         assert_eq!((process.parent, process.tty, process.foreground), (1, 0, -1));
         assert_eq!((process.cpu_ms, process.name.as_str()), (260, "a) b"));
+        assert_eq!(process.threads, 1);
     }
 
     #[test]

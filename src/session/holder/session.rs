@@ -24,6 +24,7 @@ use super::looking::Looks;
 use super::modes::Modes;
 use super::newline::Newline;
 use super::ports::PortWatch;
+use super::quota::Quota;
 use super::shell::{Doing, Shell, find};
 use super::takeover::TakeOver;
 use super::tree::Tree;
@@ -54,6 +55,7 @@ pub(super) struct Session {
     pub modes: Modes,
     pub looks: Looks,
     pub ports: PortWatch,
+    pub quota: Quota,
     pub closing: Option<Closing>,
     /// While a command's tree is being ended: when it is next looked at.
     pub tree_due_ms: Option<u64>,
@@ -99,7 +101,8 @@ impl Session {
         let (main, stderr) = (Terminal::open(spec.size)?, Terminal::open(spec.size)?);
         let mut spec = spec;
         let profile = use_profile(&mut spec)?;
-        let shell = Shell::start(&spec, &main, &stderr)?;
+        let quota = Quota::of(&spec);
+        let shell = Shell::start(&spec, &main, &stderr, &quota.entrances())?;
         let mut tree = Tree::below_this();
         tree.own(shell.pid);
         Ok(Self {
@@ -109,6 +112,7 @@ impl Session {
             clock,
             main,
             stderr,
+            quota: quota.started(shell.pid),
             shell,
             capture,
             tree,
@@ -233,6 +237,7 @@ impl Session {
             }
             match report.status {
                 Some(status) => {
+                    self.heed_kernel(now_ms);
                     self.interrupt_by_ms = None;
                     if self.tree_due_ms.is_some() {
                         self.tree_due_ms = Some(now_ms);
@@ -284,6 +289,7 @@ impl Session {
         if pid != self.shell.pid || matches!(self.shell.doing, Doing::Gone(_)) {
             return;
         }
+        self.heed_kernel(now_ms);
         let idle = self.active.is_none() && self.takeover.is_none();
         let reads_profile = self.shell.doing == Doing::Busy && idle;
         let starting = self.shell.doing == Doing::Starting || reads_profile;
@@ -308,6 +314,7 @@ impl Session {
         if self.tree_due_ms.is_some_and(|due| due <= now_ms) {
             self.look_at_tree(now_ms);
         }
+        self.look_at_quota(now_ms);
         self.feed_input(now_ms);
         if self.shell.nudge_due().is_some_and(|due| due <= now_ms) {
             self.nudge_shell(now_ms);
@@ -355,6 +362,7 @@ impl Session {
             self.looks.due(),
             self.input.due(),
             self.ports.due(),
+            self.quota.due(),
             self.judging.child.as_ref().map(|child| child.due_ms),
             self.answers.due(),
             self.checker.as_ref().map(|checker| checker.due_ms),

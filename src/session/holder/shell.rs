@@ -92,11 +92,14 @@ impl Shell {
         spec: &SessionSpec,
         main: &Terminal,
         stderr: &Terminal,
+        groups: &[OwnedFd],
     ) -> io::Result<Self> {
         let table = table::of(spec.shell);
         let path = find(table, spec)?;
         let (pid, way, reports) = match &table.takes {
-            Takes::Descriptors => start_with_descriptors(table, &path, spec, main, stderr)?,
+            Takes::Descriptors => {
+                start_with_descriptors(table, &path, spec, [main, stderr], groups)?
+            }
             Takes::Pipes(pipes) => {
                 let (folder, reports) = Folder::create(&spec.tmp, table.name, pipes, &spec.cwd)?;
                 if !spec.cwd.is_dir() {
@@ -104,17 +107,15 @@ impl Shell {
                     return Err(io::Error::new(io::ErrorKind::NotFound, message));
                 }
                 let cwd = if pipes.starts_in_folder { &folder.path } else { &spec.cwd };
+                let slave = main.slave.as_fd();
                 let pid = spawn::start(&Program {
                     path: path.clone(),
                     argv: (table.argv)(&folder.path),
                     env: environment(spec)?,
                     cwd: Some(CString::new(cwd.as_os_str().as_bytes())?),
-                    descriptors: vec![
-                        (main.slave.as_fd(), 0),
-                        (main.slave.as_fd(), 1),
-                        (stderr.slave.as_fd(), 2),
-                    ],
+                    descriptors: vec![(slave, 0), (slave, 1), (stderr.slave.as_fd(), 2)],
                     terminal: true,
+                    groups,
                 })?;
                 (pid, Way::Pipes(folder), reports)
             }
@@ -368,8 +369,8 @@ fn start_with_descriptors(
     table: &'static Table,
     path: &CString,
     spec: &SessionSpec,
-    main: &Terminal,
-    stderr: &Terminal,
+    [main, stderr]: [&Terminal; 2],
+    groups: &[OwnedFd],
 ) -> io::Result<(i32, Way, OwnedFd)> {
     let (go_read, go) = std::io::pipe()?;
     let (reports, reports_write) = std::io::pipe()?;
@@ -396,6 +397,7 @@ fn start_with_descriptors(
             (slave, descriptor::MAIN),
         ],
         terminal: true,
+        groups,
     })?;
     let (go, reports) = (OwnedFd::from(go), OwnedFd::from(reports));
     rustix::io::ioctl_fionbio(&go, true)?;

@@ -117,6 +117,9 @@ impl Session {
         self.read_terminals(now_ms);
         self.begun += 1;
         self.capture.cut();
+        if self.active.is_none() {
+            self.begin_quota(now_ms);
+        }
         let started = Started {
             at: self.clock.stamp(now_ms),
             at_ms: now_ms,

@@ -62,6 +62,9 @@ pub(in crate::session) struct Program<'a> {
     pub descriptors: Vec<(BorrowedFd<'a>, RawFd)>,
     /// The first of them is its controlling terminal.
     pub terminal: bool,
+    /// Lists of processes of control groups that it enters before anything of it runs, if the
+    /// kernel lets it. Above 2.
+    pub groups: &'a [OwnedFd],
 }
 
 /// Where it failed, in the words of an error message.
@@ -146,6 +149,10 @@ unsafe fn into_program(child: &Child<'_>) -> usize {
             return 0;
         }
         own_no_signals();
+        for group in program.groups {
+            // 0 is whoever writes it. Whether it is inside is seen from outside.
+            let _ = libc::write(group.as_raw_fd(), c"0".as_ptr().cast(), 1);
+        }
         if let Some(cwd) = &program.cwd
             && libc::chdir(cwd.as_ptr()) == -1
         {

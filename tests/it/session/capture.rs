@@ -37,7 +37,8 @@ fn memory_kib(pid: i32) -> u64 {
 #[test]
 fn t67_t68_disk_and_memory_stay_bounded_and_the_command_runs_on() {
     with(async {
-        let limits = SessionLimits { output: None, command_disk: MIB, session_disk: 2 * MIB };
+        let limits =
+            SessionLimits { command_disk: MIB, session_disk: 2 * MIB, ..SessionLimits::default() };
         let mut session = open_with(limits).await;
         session.run("true").await;
         let transcript = session.folder.path().join("transcript");

@@ -14,6 +14,7 @@ mod limits;
 mod measure;
 mod processes;
 mod profile;
+mod quota;
 mod shells;
 mod stage;
 

@@ -18,7 +18,7 @@ retries = 2
 env = { LANG = "C", MODE = "default" }
 shell = "bash"
 isolation = "shared"
-limits = { output = "10MiB" }
+limits = { output = "10MiB", memory = "1GiB", processes = 64, cpu = "90s" }
 shell_profile = false
 
 [[task]]
@@ -84,6 +84,8 @@ fn every_supported_key_reaches_the_plan() {
     assert_eq!(build.limits.hard_timeout_ms, Some(600_000));
     assert_eq!(build.limits.input_timeout_ms, Some(2_500));
     assert_eq!(build.resources.output, Some(10 << 20));
+    assert_eq!(build.resources.memory, Some(1 << 30));
+    assert_eq!((build.resources.processes, build.resources.cpu_ms), (Some(64), Some(90_000)));
     assert_eq!(server.resources.output, None, "its own table stands for the default's");
     let both = build.resources.and(plan.agents[0].resources);
     assert_eq!((both.output, server.resources.and(both).output), (Some(5_000_000), both.output));

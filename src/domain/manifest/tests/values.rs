@@ -63,17 +63,23 @@ const VALUES: &[Said] = &[
             "4:21: `limits.output`: `1M` is not a size: write a whole number and B, kB, MB, GB, KiB, MiB or GiB, as in `10MiB`",
         ],
     ),
+    ("run = 'x'\nlimits = { memory = '256MiB', processes = 64, cpu = '90s' }", &[]),
+    (
+        "run = 'x'\nlimits = { memory = '1MiB', processes = 0, cpu = 90 }",
+        &[
+            "4:21: `limits.memory` has to be 16MiB or more | the shell itself needs some",
+            "4:41: `limits.processes` has to lie between 1 and 4294967295",
+            "4:50: `cpu` has to be a duration, not a number | write it with its unit, as in \"30s\"",
+        ],
+    ),
     (
         "run = 'x'\nlimits = { memory = '1GiB', outptu = '1GiB' }",
-        &[
-            "4:12: `memory` is not supported yet",
-            "4:29: unknown key `outptu` | did you mean `output`?",
-        ],
+        &["4:29: unknown key `outptu` | did you mean `output`?"],
     ),
     (
         "run = 'x'\nlimits = '10MiB'",
         &[
-            "4:10: `limits` has to be a table of limits, not a string | write it as in { output = \"10MiB\" }",
+            "4:10: `limits` has to be a table of limits, not a string | write it as in { memory = \"1GiB\" }",
         ],
     ),
     ("run = 'x'\nretries = -1", &["4:11: `retries` has to lie between 0 and 4294967295"]),

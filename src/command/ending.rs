@@ -41,12 +41,16 @@ impl Command {
         // What grows must not go on growing while it is asked to end.
         let at_once = matches!(&reason, Reason::Quota { resource, .. } if grows(resource));
         let outcome = Outcome { exit_code, ..Outcome::plain(state, Some(reason)) };
-        let first = if at_once { EndStep::Killed } else { EndStep::Interrupted };
-        let mut ending = Ending::new(outcome, first, ShellStands::Busy, now_ms);
+        // It has the time that all three steps would have taken, to be gone and to be given up.
+        let (first, since_ms) = match at_once {
+            true => (EndStep::Killed, now_ms + KILL_AFTER_MS),
+            false => (EndStep::Interrupted, now_ms),
+        };
+        let mut ending = Ending::new(outcome, first, ShellStands::Busy, since_ms);
         let awaited = matches!(self.phase, Phase::Awaiting(_));
         let mut effects = vec![Effect::Interrupt];
         if at_once {
-            ending.alone_since_ms = Some(now_ms);
+            ending.alone_since_ms = Some(since_ms);
             effects.push(Effect::Kill);
         }
         self.phase = Phase::Ending(ending);

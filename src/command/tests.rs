@@ -263,7 +263,7 @@ fn what_grows_beyond_its_limit_is_killed_at_once() {
         let mut busy = Bench::running(spec("x"));
         assert_eq!(busy.at(0, Event::End { reason: reason.clone() }).len(), 2);
         assert_eq!(busy.at(5, Event::Tree { left: 9 }), [Effect::Kill]);
-        assert_eq!(busy.deadline(), (895, vec![Effect::KillShell]));
+        assert_eq!(busy.deadline(), (2_895, vec![Effect::KillShell]));
         let killed = Event::ShellGone { fate: Fate::Signalled(9) };
         assert_eq!(busy.at(1, killed), []);
         assert_eq!(busy.at(0, Event::Tree { left: 0 }), [Effect::Finish]);

@@ -26,8 +26,9 @@ use super::usage;
 const PAUSE_FIRST_MS: u64 = 10;
 /// to this,
 const PAUSE_MAX_MS: u64 = 50;
-/// or to so many times what the look itself took.
-const PAUSE_PER_LOOK: u32 = 20;
+/// or to so many times the processor time that the look itself took, up to this.
+const PAUSE_PER_LOOK: u64 = 10;
+const COST_PAUSE_MAX_MS: u64 = 250;
 /// The longest pause where only processor time counts.
 const CPU_PAUSE_MAX_MS: u64 = 500;
 /// What multiplies is killed in passes without a pause in between, for at most so long.
@@ -56,12 +57,18 @@ struct CpuBefore {
     earlier: HashMap<(i32, u64), u64>,
 }
 
-/// A limit that was broken.
+/// The processor time of this process, in µs.
+fn used_us() -> u64 {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let (seconds, nanoseconds) = (used.tv_sec.unsigned_abs(), used.tv_nsec.unsigned_abs());
+    seconds * 1_000_000 + nanoseconds / 1000
+}
+
+/// A limit on what grows that was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Broken {
     Memory(u64),
     Processes(u64),
-    Cpu(u64),
 }
 
 impl Broken {
@@ -69,7 +76,6 @@ impl Broken {
         let (resource, limit) = match self {
             Self::Memory(limit) => ("memory", limit),
             Self::Processes(limit) => ("processes", limit),
-            Self::Cpu(limit) => ("cpu", limit),
         };
         Reason::Quota { resource: resource.to_owned(), limit }
     }
@@ -150,9 +156,21 @@ impl Session {
         self.quota.due_ms = Some(now_ms + PAUSE_FIRST_MS);
     }
 
-    /// The shell has something to say of the running command, or has died: what the kernel did to
-    /// it comes first.
-    pub(super) fn heed_kernel(&mut self, now_ms: u64) {
+    /// The shell says that the running command has ended, or has died: what it took comes first.
+    pub(super) fn settle_quota(&mut self, now_ms: u64) {
+        self.heed_kernel(now_ms);
+        let (memory, processes) = self.quota.own();
+        if memory.or(processes).is_none() || self.active.is_none() {
+            return;
+        }
+        let everything = self.tree.everything();
+        let shell = proc::process(self.shell.pid);
+        if let Some(broken) = self.takes_too_much(&everything, shell.as_ref()) {
+            self.end_what_takes_too_much(broken, &everything, now_ms);
+        }
+    }
+
+    fn heed_kernel(&mut self, now_ms: u64) {
         if self.active.as_ref().is_some_and(|active| active.started.is_some())
             && let Some(broken) = self.quota.held_by_kernel()
         {
@@ -165,56 +183,58 @@ impl Session {
         if self.quota.due_ms.is_none_or(|due| due > now_ms) {
             return;
         }
-        let started = Instant::now();
+        // Not the time that passed: on a busy machine a look is long, and no less needed.
+        let before_us = used_us();
         self.heed_kernel(now_ms);
-        let (memory, processes) = self.quota.own();
-        let counts = memory.or(processes).is_some();
-        let everything = self.tree.everything();
-        let shell = proc::process(self.shell.pid);
-        let broken = self.broken(memory, processes, &everything, shell.as_ref());
-        if let Some(broken) = broken {
-            self.end_what_takes_too_much(broken, &everything, now_ms);
-        }
-        if self.active.is_none() && self.takeover.is_none() && everything.is_empty() {
+        let counts = self.quota.own() != (None, None);
+        let idle = self.active.is_none() && self.takeover.is_none();
+        if idle && !counts {
             self.quota.due_ms = None;
             return;
         }
-        let cost = u64::try_from((started.elapsed() * PAUSE_PER_LOOK).as_millis()).unwrap_or(0);
+        if counts {
+            let everything = self.tree.everything();
+            if idle && everything.is_empty() {
+                self.quota.due_ms = None;
+                return;
+            }
+            let shell = proc::process(self.shell.pid);
+            if let Some(broken) = self.takes_too_much(&everything, shell.as_ref()) {
+                self.end_what_takes_too_much(broken, &everything, now_ms);
+            }
+        }
+        if let Some(most) = self.quota.cpu_ms.filter(|_| !idle)
+            && self.used_cpu_ms() > most
+        {
+            let reason = Reason::Quota { resource: "cpu".to_owned(), limit: most };
+            self.feed(Event::End { reason }, now_ms);
+        }
+        let cost_us = used_us().saturating_sub(before_us);
+        let cost_ms = (cost_us * PAUSE_PER_LOOK / 1000).min(COST_PAUSE_MAX_MS);
         let longest = if counts { PAUSE_MAX_MS } else { self.cpu_pause_ms() };
         self.quota.pause_ms = (self.quota.pause_ms * 2).min(longest);
-        self.quota.due_ms = Some(now_ms + self.quota.pause_ms.max(cost).max(1));
+        self.quota.due_ms = Some(now_ms + self.quota.pause_ms.max(cost_ms).max(1));
     }
 
-    fn broken(
-        &self,
-        memory: Option<u64>,
-        processes: Option<u64>,
-        everything: &[Process],
-        shell: Option<&Process>,
-    ) -> Option<Broken> {
+    /// Looks at what the kernel does not see to.
+    fn takes_too_much(&self, everything: &[Process], shell: Option<&Process>) -> Option<Broken> {
+        let (memory, processes) = self.quota.own();
         let threads = everything.iter().map(|process| process.threads).sum::<u64>();
         if let Some(most) = processes.filter(|&most| threads > most) {
             return Some(Broken::Processes(most));
         }
-        if let Some(most) = memory {
-            let all: Vec<Process> = everything.iter().chain(shell).cloned().collect();
-            if usage::memory_over(&all, most) {
-                return Some(Broken::Memory(most));
-            }
-        }
-        let most = self.quota.cpu_ms.filter(|_| self.active.is_some())?;
-        (self.used_cpu_ms() > most).then_some(Broken::Cpu(most))
+        let most = memory?;
+        let all: Vec<Process> = everything.iter().chain(shell).cloned().collect();
+        usage::memory_over(&all, most).then_some(Broken::Memory(most))
     }
 
     /// Ends the running command. One that is being ended already, and what runs without one, is
-    /// only killed: time to end well is for what does not grow.
+    /// killed.
     fn end_what_takes_too_much(&mut self, broken: Broken, everything: &[Process], now_ms: u64) {
         let running = self.active.as_ref().filter(|active| active.started.is_some());
         let ending = running.is_some_and(|active| active.command.is_ending());
         if running.is_some() && !ending {
             self.feed(Event::End { reason: broken.reason() }, now_ms);
-        } else if matches!(broken, Broken::Cpu(_)) {
-            return;
         } else if ending {
             let born = self.tree.born();
             self.tree.note_ended(&born);
@@ -228,11 +248,12 @@ impl Session {
             Broken::Memory(most) if usage::resident(self.shell.pid) > most => {
                 self.signal_shell(Signal::KILL);
             }
-            Broken::Memory(_) | Broken::Cpu(_) => {}
+            Broken::Memory(_) => {}
         }
     }
 
-    /// Kills what was born since the last pass, until nothing was.
+    /// Kills what was born since the last pass, until nothing was. Without their names, which would
+    /// take longer than they need to multiply.
     fn outrun(&mut self) {
         let started = Instant::now();
         let idle = self.active.is_none();
@@ -243,7 +264,6 @@ impl Session {
             if pids.iter().all(|pid| before.contains(pid)) {
                 return;
             }
-            self.tree.note_ended(&left);
             signal_all(&left, Signal::KILL);
             before = pids;
         }

@@ -237,7 +237,7 @@ impl Session {
             }
             match report.status {
                 Some(status) => {
-                    self.heed_kernel(now_ms);
+                    self.settle_quota(now_ms);
                     self.interrupt_by_ms = None;
                     if self.tree_due_ms.is_some() {
                         self.tree_due_ms = Some(now_ms);
@@ -289,7 +289,7 @@ impl Session {
         if pid != self.shell.pid || matches!(self.shell.doing, Doing::Gone(_)) {
             return;
         }
-        self.heed_kernel(now_ms);
+        self.settle_quota(now_ms);
         let idle = self.active.is_none() && self.takeover.is_none();
         let reads_profile = self.shell.doing == Doing::Busy && idle;
         let starting = self.shell.doing == Doing::Starting || reads_profile;

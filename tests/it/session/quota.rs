@@ -192,9 +192,9 @@ fn t56_who_starts_more_processes_than_it_may_is_ended() {
                     let next = session.run("echo next").await;
                     assert_eq!(next.stdout, "next\n", "{by:?} {text}: {next:?}");
                 }
-                // Each makes two, and so on; eight times, so that it ends even if nobody ends it.
+                // Each makes two, and so on; six times, so that it ends even if nobody ends it.
                 let doubling =
-                    "f(){ [ $1 = 0 ] || { f $(($1-1)) & f $(($1-1)) & }; sleep 20; }; f 8";
+                    "f(){ [ $1 = 0 ] || { f $(($1-1)) & f $(($1-1)) & }; sleep 20; }; f 6";
                 let text = format!("bash -c '{doubling}'");
                 let ended = session.run(&text).await;
                 assert_eq!(ended.end.reason, quota("processes", 64), "{by:?} {ended:?}");

@@ -214,6 +214,27 @@ fn t56_who_starts_more_processes_than_it_may_is_ended() {
 }
 
 #[test]
+fn what_a_command_left_behind_is_held_to_the_limit_as_well() {
+    for by in [By::Kernel, By::Holder] {
+        with(async {
+            let memory = Some(128 * MIB);
+            let limits = SessionLimits { memory, ..SessionLimits::default() };
+            let Some(mut session) = open_by(by, Shell::Bash, limits).await else { return };
+            let grows =
+                "python3 -c 'import time; time.sleep(0.3); b=bytearray(1<<30); time.sleep(99)'";
+            let ended = session.run(&format!("{grows} & echo $!")).await;
+            assert_eq!(ended.end.state, CommandState::Completed, "{by:?} {ended:?}");
+            let job: i32 = ended.stdout.trim().parse().unwrap();
+            super::house::eventually("the job is killed", || !lives(job)).await;
+            // Nobody else is blamed for it.
+            let next = session.run("echo next").await;
+            assert_eq!((next.end.state, &*next.stdout), (CommandState::Completed, "next\n"));
+            close(session).await;
+        });
+    }
+}
+
+#[test]
 fn processor_time_is_counted_over_the_whole_tree() {
     with(async {
         let limits = SessionLimits { cpu_ms: Some(600), ..SessionLimits::default() };

@@ -563,7 +563,7 @@ fn t61_a_session_ignores_no_signal_that_its_starter_ignored() {
         std::fs::set_permissions(&deaf, std::fs::Permissions::from_mode(0o700)).unwrap();
         let stage = Stage::start(&deaf, [("PATH", "/usr/bin:/bin")]).unwrap();
         let mut session = open_on(std::sync::Arc::new(stage)).await.unwrap();
-        let script = "/bin/grep SigIgn /proc/self/status; sleep 60";
+        let script = "sh -c '/bin/grep SigIgn /proc/self/status; exec sleep 60'";
         let id = session.begin(command("", script)).await;
         session.printed("SigIgn").await;
         assert_eq!(send(&mut session, Some(&id), keys(&["ctrl-c"])).await, whole(1));

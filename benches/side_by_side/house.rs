@@ -149,6 +149,8 @@ impl Client {
             text: text.to_owned(),
             cwd: self.cwd.clone(),
             cwd_given: false,
+            shell: Default::default(),
+            shell_given: false,
             env: BTreeMap::new(),
             client_env: ClientEnv { allowed, passed: BTreeMap::new() },
             timeout_ms: Some(600_000),

@@ -322,6 +322,8 @@ fn t100_a_command_that_was_left_alone_is_waited_for_by_its_id() {
         text: "echo begun; read x; sleep 0.5; echo $x".to_owned(),
         cwd: house.workspace(),
         cwd_given: false,
+        shell: Default::default(),
+        shell_given: false,
         env: Default::default(),
         client_env: Default::default(),
         policy: Default::default(),

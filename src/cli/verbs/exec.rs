@@ -19,7 +19,7 @@ use crate::domain::outcome::CommandState;
 use crate::domain::permission::Permissions;
 use crate::domain::plan::Class;
 use crate::domain::result::{CommandResult, Note, SCHEMA_VERSION};
-use crate::domain::session::SessionDefaults;
+use crate::domain::session::{SessionDefaults, Shell};
 use crate::domain::time::parse_duration_ms;
 use crate::report::words::{asked, reason_words};
 
@@ -56,6 +56,9 @@ pub(in crate::cli) struct Exec {
     /// Run in DIR [default: here]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
+    /// Which shell runs it: bash, zsh, fish or sh [default: `shell` of agents.toml, or else bash]
+    #[arg(long, value_name = "S", value_parser = str::parse::<Shell>)]
+    shell: Option<Shell>,
     /// Set a variable (repeatable)
     #[arg(long, value_name = "K=V", value_parser = sources::parse_pair)]
     env: Vec<(String, String)>,
@@ -107,6 +110,7 @@ impl Exec {
         let mut wanted = self.wanted()?;
         let place = coordinator::for_command(&wanted.cwd)?;
         let agents = sources::load_agents(None, &place.root)?;
+        wanted.shell = self.shell.unwrap_or(agents.default_shell);
         wanted.policy = agents.policy;
         wanted.defaults = agents.session_defaults;
         let result =
@@ -135,6 +139,8 @@ impl Exec {
             text: self.text()?,
             cwd,
             cwd_given: self.cwd.is_some(),
+            shell: Shell::default(),
+            shell_given: self.shell.is_some(),
             env: environment(&self.env)?,
             client_env: sources::client_env_passing(&[]),
             timeout_ms: self.timeout,
@@ -331,6 +337,8 @@ mod tests {
             text: "true".to_owned(),
             cwd: "/".into(),
             cwd_given: false,
+            shell: Shell::default(),
+            shell_given: false,
             env: BTreeMap::new(),
             client_env: sources::client_env_passing(&[]),
             timeout_ms: None,

@@ -120,6 +120,8 @@ fn exec(session: Option<&str>) -> Exec {
         text: "true".to_owned(),
         cwd: "/".into(),
         cwd_given: false,
+        shell: Shell::default(),
+        shell_given: false,
         env: BTreeMap::new(),
         client_env: ClientEnv::default(),
         policy: Default::default(),

@@ -145,14 +145,14 @@ impl Client {
     pub fn exec(&mut self, session: Option<&str>, text: &str) -> CommandResult {
         let allowed =
             BTreeMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap_or_default())]);
+        let client = ClientEnv { allowed, passed: BTreeMap::new() };
         let exec = Exec {
             text: text.to_owned(),
             cwd: self.cwd.clone(),
             cwd_given: false,
             shell: Default::default(),
             shell_given: false,
-            env: BTreeMap::new(),
-            client_env: ClientEnv { allowed, passed: BTreeMap::new() },
+            env: EnvSources { client, ..EnvSources::default() },
             timeout_ms: Some(600_000),
             class: None,
             inputs: Vec::new(),

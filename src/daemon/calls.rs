@@ -1,6 +1,5 @@
 //! Requests of clients.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::action::{Action, ExecForm};
@@ -10,8 +9,8 @@ use super::names;
 use super::sessions::{Asker, EXEC_KEEP, Owner, Session};
 use super::story::CommandRecord;
 use crate::control::{
-    Answer, CONTROL_VERSION, Call, CoordinatorLine, Exec, Failure, FailureKind, Request, Response,
-    Status,
+    Answer, CONTROL_VERSION, Call, CoordinatorLine, EnvSources, Exec, Failure, FailureKind,
+    Request, Response, Status,
 };
 use crate::domain::environment::{self, Layers, SessionFacts};
 use crate::domain::ids::SessionId;
@@ -142,21 +141,26 @@ impl Desk {
         now: Timestamp,
     ) -> (SessionId, Option<Box<SessionSpec>>) {
         let id = names::session();
-        let env = environment::snapshot(&Layers {
-            client: &exec.client_env,
-            default_env: &BTreeMap::new(),
-            default_env_pass: &[],
-            agent: None,
-            task: None,
-            command_line: &exec.env,
-            session: &self.session_facts(&id),
-        });
+        let env = self.own_env(&id, &exec.env);
         let mut spec = self.session_spec(id.clone(), &exec.cwd, env);
         spec.shell = exec.shell;
         spec.policy =
             Some(&exec.policy).filter(|policy| !policy.is_empty()).into_iter().cloned().collect();
         self.register(&spec, owner, now);
         (id, Some(Box::new(spec)))
+    }
+
+    /// The environment of a session that belongs to no task.
+    pub(super) fn own_env(&self, id: &SessionId, from: &EnvSources) -> Vec<environment::Variable> {
+        environment::snapshot(&Layers {
+            client: &from.client,
+            default_env: &from.defaults,
+            default_env_pass: &from.pass,
+            agent: None,
+            task: None,
+            command_line: &from.told,
+            session: &self.session_facts(id),
+        })
     }
 
     /// What only the session itself can say to its environment.

@@ -325,7 +325,6 @@ fn t100_a_command_that_was_left_alone_is_waited_for_by_its_id() {
         shell: Default::default(),
         shell_given: false,
         env: Default::default(),
-        client_env: Default::default(),
         policy: Default::default(),
         timeout_ms: Some(600_000),
         class: None,

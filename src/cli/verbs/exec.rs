@@ -13,7 +13,7 @@ use crate::cli::coordinator::{self, Place, Shelf};
 use crate::cli::failure::{Failure, Kind};
 use crate::cli::inbox::{Event, Inbox};
 use crate::cli::{exit, output, quote, sessions, sources, starter};
-use crate::control::{Answer, Call, Exec as Wanted, Response};
+use crate::control::{Answer, Call, EnvSources, Exec as Wanted, Response};
 use crate::domain::ids::SessionId;
 use crate::domain::outcome::CommandState;
 use crate::domain::permission::Permissions;
@@ -109,8 +109,9 @@ impl Exec {
     pub(in crate::cli) fn run(self) -> Result<u8, Failure> {
         let mut wanted = self.wanted()?;
         let place = coordinator::for_command(&wanted.cwd)?;
-        let agents = sources::load_agents(None, &place.root)?;
+        let agents = sources::load_agents_to_run(&place.root)?;
         wanted.shell = self.shell.unwrap_or(agents.default_shell);
+        wanted.env = sources::own_env(&agents, wanted.env.told);
         wanted.policy = agents.policy;
         wanted.defaults = agents.session_defaults;
         let result =
@@ -141,8 +142,7 @@ impl Exec {
             cwd_given: self.cwd.is_some(),
             shell: Shell::default(),
             shell_given: self.shell.is_some(),
-            env: environment(&self.env)?,
-            client_env: sources::client_env_passing(&[]),
+            env: EnvSources { told: environment(&self.env)?, ..EnvSources::default() },
             timeout_ms: self.timeout,
             class: self.class.map(Class::from),
             inputs: self.input.clone(),
@@ -339,8 +339,7 @@ mod tests {
             cwd_given: false,
             shell: Shell::default(),
             shell_given: false,
-            env: BTreeMap::new(),
-            client_env: sources::client_env_passing(&[]),
+            env: EnvSources::default(),
             timeout_ms: None,
             class: None,
             inputs: Vec::new(),

@@ -1,10 +1,10 @@
 //! Work to be done: a run, a command.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::session::EnvSources;
 use crate::domain::event::{ClientEnv, RunOptions};
 use crate::domain::permission::Permissions;
 use crate::domain::plan::{Class, Plan};
@@ -41,10 +41,8 @@ pub struct Exec {
     pub shell: Shell,
     /// True when the shell was asked for: a session that is kept has to be one of that shell.
     pub shell_given: bool,
-    /// Added to the environment, over the allow-list.
-    pub env: BTreeMap<String, String>,
-    /// The caller's environment, filtered.
-    pub client_env: ClientEnv,
+    /// What the environment of a session that has to be made is put together from.
+    pub env: EnvSources,
     /// Exact time limit in ms.
     pub timeout_ms: Option<u64>,
     /// Tier, if told.

@@ -63,7 +63,7 @@ impl New {
             None => sources::current_folder()?,
         };
         let place = coordinator::for_command(&cwd)?;
-        let agents = sources::load_agents(None, &place.root)?;
+        let agents = sources::load_agents_to_run(&place.root)?;
         let mut defaults = agents.session_defaults;
         defaults.ttl_ms = self.ttl.or(defaults.ttl_ms);
         let wanted = NewSession {
@@ -71,8 +71,7 @@ impl New {
             cwd,
             shell: self.shell.unwrap_or(agents.default_shell),
             size: self.size.unwrap_or_default(),
-            env: environment(&self.env)?,
-            client_env: sources::client_env_passing(&[]),
+            env: sources::own_env(&agents, environment(&self.env)?),
             policy: agents.policy,
             defaults,
         };

@@ -8,6 +8,10 @@ use std::path::{Path, PathBuf};
 
 use super::failure::Failure;
 use crate::transcript::gaps::{Gaps, Stretch};
+use crate::transcript::index::{RECORD_BYTES, Resize, resizes};
+
+/// How much of an index is read at a time.
+const INDEX_CHUNK: usize = 2048 * RECORD_BYTES;
 
 /// A transcript.
 #[derive(Debug)]
@@ -94,6 +98,45 @@ impl Tape {
             }
         }
         Ok((pieces, next))
+    }
+
+    /// Reads the index in whole entries, until `each` has enough.
+    ///
+    /// # Errors
+    /// When it cannot be read, and what `each` says.
+    pub(super) fn read_index(
+        &self,
+        mut each: impl FnMut(&[u8]) -> Result<bool, Failure>,
+    ) -> Result<(), Failure> {
+        let path = self.folder.join("out.idx");
+        let told = |error| Failure::file(&path, "read", &error);
+        let file = File::open(&path).map_err(told)?;
+        let mut chunk = vec![0; INDEX_CHUNK];
+        let mut at = 0;
+        loop {
+            let got = read_up_to(&file, &mut chunk, at).map_err(told)?;
+            if got == 0 || !each(&chunk[..got])? {
+                return Ok(());
+            }
+            at += got as u64;
+        }
+    }
+
+    /// The window's sizes, each where it changes.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub(super) fn sizes(&self) -> Result<Vec<Resize>, Failure> {
+        let mut all: Vec<Resize> = Vec::new();
+        self.read_index(|chunk| {
+            for resize in resizes(chunk) {
+                if all.last().is_none_or(|last| last.size != resize.size) {
+                    all.push(resize);
+                }
+            }
+            Ok(true)
+        })?;
+        Ok(all)
     }
 
     fn gaps(&self) -> io::Result<Gaps> {

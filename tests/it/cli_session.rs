@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use callboard::control::{Answer, CONTROL_VERSION, Call, Exec, Request, Response};
 use callboard::domain::frame::{self, Decoder};
+use callboard::domain::ids::SessionId;
+use callboard::domain::session::Size;
 use serde_json::{Value, json};
 
 use crate::house::{Called, House, finish, wait_for};
@@ -605,6 +607,38 @@ fn keys_drive_a_full_screen_program_and_its_screen_can_be_seen() {
     session(&house, &["send", "s", "--key", "q"]);
     let (code, read) = session(&house, &["read", "s", "--until", "exit", "--timeout", "30s"]);
     assert_eq!((code, &read["command"]["exit_code"]), (0, &json!(0)), "{read:#}");
+}
+
+#[test]
+fn screens_and_results_are_drawn_at_the_size_that_the_window_had() {
+    let house = House::new();
+    let id = open(&house, &["s", "--size", "20x5"]);
+    // In 20 columns the cursor goes back to the second row, and not to the first.
+    let redrawn = "printf '%030d\\rX\\033]2;title\\007' 0";
+    let (_, result) = house.exec_with(&["--session", "s"], redrawn);
+    assert_eq!(result["stdout"], json!("00000000000000000000X000000000"), "{result:#}");
+    let screen = session(&house, &["screen", "s"]).1;
+    assert_eq!(screen["lines"], json!(["00000000000000000000", "X000000000", "", "", ""]));
+    assert_eq!(screen["cursor"], json!({ "col": 1, "row": 1, "visible": true }));
+    assert_eq!((&screen["title"], &screen["full_screen"]), (&json!("title"), &json!(false)));
+    let mut client = Wire::open(&house);
+    let size = Size { cols: 50, rows: 8 };
+    let session_id = SessionId::from(id.as_str());
+    let attached = client.ask(Call::Attach { session: session_id.clone(), size });
+    assert!(matches!(attached, Answer::Attached { .. }), "{attached:?}");
+    let big = || {
+        wait_for("the new size", || {
+            let screen = session(&house, &["screen", &id]).1;
+            let is_big = (&screen["cols"], &screen["rows"]) == (&json!(50), &json!(8));
+            if is_big { Ok(screen) } else { Err(screen.to_string()) }
+        })
+    };
+    assert_eq!(big()["lines"][0], json!("00000000000000000000X000000000"));
+    client.ask(Call::Detach { session: session_id });
+    let (_, result) = house.exec_with(&["--session", "s"], redrawn);
+    assert_eq!(result["stdout"], json!("X00000000000000000000000000000"), "{result:#}");
+    session(&house, &["close", "s"]);
+    big();
 }
 
 #[test]

@@ -558,7 +558,7 @@ fn a_follower_sees_every_line_and_the_end() {
 }
 
 #[test]
-fn a_secret_comes_by_a_pipe_and_is_seen_nowhere() {
+fn t02_a_secret_comes_by_a_pipe_and_is_seen_nowhere() {
     let house = House::new();
     open(&house, &["s"]);
     let script = "read -s -p 'Password: ' p; echo; printf '%s' \"$p\" | md5sum";
@@ -575,13 +575,24 @@ fn a_secret_comes_by_a_pipe_and_is_seen_nowhere() {
     let (_, read) = session(&house, &["read", "s", "--until", "exit"]);
     let text = read["text"].as_str().unwrap();
     assert!(text.contains("2ab96390c7dbe3439de74d0c9b0b1767"), "{text}");
+    // While it is open and afterwards: in no file of the house (state, record, journal, logs), no
+    // result, no view.
+    let unseen = |when: &str| {
+        for args in [&["show", "s"][..], &["ls", "--all"], &["screen", "s"]] {
+            let called = call(&house, args);
+            assert_eq!(called.code, 0, "{called:?}");
+            assert!(!called.stdout.contains("hunter2"), "{when}: {called:?}");
+        }
+        let found = std::process::Command::new("grep")
+            .args(["-rlaF", "--devices=skip", "hunter2"])
+            .arg(house.root())
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&found.stdout), "", "{when}");
+    };
+    unseen("open");
     session(&house, &["close", "s"]);
-    let found = std::process::Command::new("grep")
-        .args(["-rl", "hunter2"])
-        .arg(house.root())
-        .output()
-        .unwrap();
-    assert_eq!(String::from_utf8_lossy(&found.stdout), "");
+    unseen("closed");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use callboard::control::{Answer, CONTROL_VERSION, Call, Exec, Request, Response};
+use callboard::control::{Answer, CONTROL_VERSION, Call, EnvSources, Exec, Request, Response};
 use callboard::domain::event::ClientEnv;
 use callboard::domain::frame::{self, Decoder};
 use callboard::domain::result::CommandResult;

@@ -110,7 +110,12 @@ impl Tape {
     ) -> Result<(), Failure> {
         let path = self.folder.join("out.idx");
         let told = |error| Failure::file(&path, "read", &error);
-        let file = File::open(&path).map_err(told)?;
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            // It is made with its first entry.
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(told(error)),
+        };
         let mut chunk = vec![0; INDEX_CHUNK];
         let mut at = 0;
         loop {
@@ -176,6 +181,7 @@ mod tests {
         assert!(Tape::open(folder.path()).unwrap().is_none());
         std::fs::write(folder.path().join("out.raw"), "0123456789").unwrap();
         let tape = Tape::open(folder.path()).unwrap().unwrap();
+        assert!(tape.sizes().unwrap().is_empty(), "there is no index yet");
         assert_eq!(tape.end().unwrap(), 10);
         assert_eq!(tape.read(2, 10, 3).unwrap(), (vec![bytes(2, "234")], 5));
         assert_eq!(tape.read(8, 99, 100).unwrap(), (vec![bytes(8, "89")], 10));

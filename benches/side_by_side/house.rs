@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use callboard::control::{Answer, CONTROL_VERSION, Call, Exec, Request, Response};
+use callboard::control::{Answer, CONTROL_VERSION, Call, EnvSources, Exec, Request, Response};
 use callboard::domain::event::ClientEnv;
 use callboard::domain::frame::{self, Decoder};
 use callboard::domain::result::CommandResult;
@@ -145,12 +145,14 @@ impl Client {
     pub fn exec(&mut self, session: Option<&str>, text: &str) -> CommandResult {
         let allowed =
             BTreeMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap_or_default())]);
+        let client = ClientEnv { allowed, passed: BTreeMap::new() };
         let exec = Exec {
             text: text.to_owned(),
             cwd: self.cwd.clone(),
             cwd_given: false,
-            env: BTreeMap::new(),
-            client_env: ClientEnv { allowed, passed: BTreeMap::new() },
+            shell: Default::default(),
+            shell_given: false,
+            env: EnvSources { client, ..EnvSources::default() },
             timeout_ms: Some(600_000),
             class: None,
             inputs: Vec::new(),

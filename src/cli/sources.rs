@@ -11,6 +11,7 @@ use clap::Args;
 use super::failure::{Failure, Kind, Problem, reason};
 use super::root::{self, OwnRoot};
 use super::words::count;
+use crate::control::EnvSources;
 use crate::domain::environment::{filter_client_env, names_to_pass};
 use crate::domain::event::ClientEnv;
 use crate::domain::manifest::{self, Agents, FILE_BYTES_MAX, File, Sources};
@@ -121,16 +122,42 @@ fn load_with(
 /// # Errors
 /// Every problem of the file at once.
 pub(super) fn load_agents(told: Option<&Path>, root: &Path) -> Result<Agents, Failure> {
-    let here = current_folder()?;
-    let candidates = [root.join(AGENTS_FILE), here.join(AGENTS_FILE)];
-    let found = candidates.into_iter().find(|file| file.is_file());
-    let Some(file) = told.map(Path::to_owned).or(found) else {
-        return Ok(Agents::local(cores()));
-    };
-    let bytes = read_file(&file)?;
-    let name = shown(&file, &here);
-    manifest::check_agents(File { name: &name, bytes: &bytes }, &|_| true, cores())
-        .map_err(|found| failure(found.into_iter().map(Problem::from).collect()))
+    AgentsText::read(told, root)?.check(&|_| true)
+}
+
+/// Likewise, for a session that belongs to no task: what its `[defaults]` pass on has to be set.
+/// What single agents pass on is theirs alone.
+///
+/// # Errors
+/// Like `load_agents`.
+pub(super) fn load_agents_to_run(root: &Path) -> Result<Agents, Failure> {
+    let text = AgentsText::read(None, root)?;
+    let agents = text.check(&|_| true)?;
+    let missing: Vec<_> = agents.default_env_pass.iter().filter(|name| !is_set(name)).collect();
+    if missing.is_empty() {
+        return Ok(agents);
+    }
+    text.check(&|name| missing.iter().all(|missing| *missing != name))
+}
+
+/// `agents.toml`, where there is one.
+struct AgentsText(Option<(String, Vec<u8>)>);
+
+impl AgentsText {
+    fn read(told: Option<&Path>, root: &Path) -> Result<Self, Failure> {
+        let here = current_folder()?;
+        let candidates = [root.join(AGENTS_FILE), here.join(AGENTS_FILE)];
+        let found = candidates.into_iter().find(|file| file.is_file());
+        let file = told.map(Path::to_owned).or(found);
+        let read = file.map(|file| Ok((shown(&file, &here), read_file(&file)?)));
+        read.transpose().map(Self)
+    }
+
+    fn check(&self, passed: &dyn Fn(&str) -> bool) -> Result<Agents, Failure> {
+        let Some((name, bytes)) = &self.0 else { return Ok(Agents::local(cores())) };
+        manifest::check_agents(File { name, bytes }, passed, cores())
+            .map_err(|found| failure(found.into_iter().map(Problem::from).collect()))
+    }
 }
 
 /// This client's environment as far as the plan's sessions may see it.
@@ -138,10 +165,15 @@ pub(super) fn client_env(plan: &Plan) -> ClientEnv {
     filter_client_env(std::env::vars_os(), &names_to_pass(plan))
 }
 
-/// This client's environment for a command of its own: the allow-list, and what `pass` names.
-pub(super) fn client_env_passing(pass: &[String]) -> ClientEnv {
-    let pass: BTreeSet<_> = pass.iter().cloned().collect();
-    filter_client_env(std::env::vars_os(), &pass)
+/// What a session has in its environment that belongs to no task; `told` is `--env`.
+pub(super) fn own_env(agents: &Agents, told: BTreeMap<String, String>) -> EnvSources {
+    let pass: BTreeSet<_> = agents.default_env_pass.iter().cloned().collect();
+    EnvSources {
+        client: filter_client_env(std::env::vars_os(), &pass),
+        defaults: agents.default_env.clone(),
+        pass: agents.default_env_pass.clone(),
+        told,
+    }
 }
 
 /// The folder we are in.

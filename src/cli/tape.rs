@@ -8,6 +8,10 @@ use std::path::{Path, PathBuf};
 
 use super::failure::Failure;
 use crate::transcript::gaps::{Gaps, Stretch};
+use crate::transcript::index::{RECORD_BYTES, Resize, resizes};
+
+/// How much of an index is read at a time.
+const INDEX_CHUNK: usize = 2048 * RECORD_BYTES;
 
 /// A transcript.
 #[derive(Debug)]
@@ -96,6 +100,50 @@ impl Tape {
         Ok((pieces, next))
     }
 
+    /// Reads the index in whole entries, until `each` has enough.
+    ///
+    /// # Errors
+    /// When it cannot be read, and what `each` says.
+    pub(super) fn read_index(
+        &self,
+        mut each: impl FnMut(&[u8]) -> Result<bool, Failure>,
+    ) -> Result<(), Failure> {
+        let path = self.folder.join("out.idx");
+        let told = |error| Failure::file(&path, "read", &error);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            // It is made with its first entry.
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(told(error)),
+        };
+        let mut chunk = vec![0; INDEX_CHUNK];
+        let mut at = 0;
+        loop {
+            let got = read_up_to(&file, &mut chunk, at).map_err(told)?;
+            if got == 0 || !each(&chunk[..got])? {
+                return Ok(());
+            }
+            at += got as u64;
+        }
+    }
+
+    /// The window's sizes, each where it changes.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub(super) fn sizes(&self) -> Result<Vec<Resize>, Failure> {
+        let mut all: Vec<Resize> = Vec::new();
+        self.read_index(|chunk| {
+            for resize in resizes(chunk) {
+                if all.last().is_none_or(|last| last.size != resize.size) {
+                    all.push(resize);
+                }
+            }
+            Ok(true)
+        })?;
+        Ok(all)
+    }
+
     fn gaps(&self) -> io::Result<Gaps> {
         match std::fs::read(self.folder.join("out.gap")) {
             Ok(bytes) => Ok(Gaps::read(&bytes)),
@@ -133,6 +181,7 @@ mod tests {
         assert!(Tape::open(folder.path()).unwrap().is_none());
         std::fs::write(folder.path().join("out.raw"), "0123456789").unwrap();
         let tape = Tape::open(folder.path()).unwrap().unwrap();
+        assert!(tape.sizes().unwrap().is_empty(), "there is no index yet");
         assert_eq!(tape.end().unwrap(), 10);
         assert_eq!(tape.read(2, 10, 3).unwrap(), (vec![bytes(2, "234")], 5));
         assert_eq!(tape.read(8, 99, 100).unwrap(), (vec![bytes(8, "89")], 10));

@@ -38,6 +38,12 @@ impl Desk {
             return self.refuse_asker(asker, failure);
         }
         let Some(session) = self.sessions.get_mut(id) else { return };
+        if session.is_taken_over() {
+            // It would come when the person leaves, long after whoever sends it has given up.
+            let written = Written { written: 0, refused: Some(Refused::Claimed) };
+            let answer = Answer::Written { written, offset: session.end };
+            return self.reply(asker.connection, asker.request, answer);
+        }
         session.used = now;
         self.inputs += 1;
         let number = self.inputs;

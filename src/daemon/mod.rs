@@ -17,6 +17,7 @@ mod crew;
 mod desk;
 mod doors;
 mod durations;
+mod execs;
 mod facts;
 mod history;
 mod inbox;

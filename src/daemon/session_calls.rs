@@ -1,7 +1,5 @@
 //! Requests about sessions that are kept, and answers to those that wait for something in one.
 
-use std::collections::BTreeMap;
-
 use super::action::{Action, ExecForm};
 use super::calls::{answer_of, shutting_down};
 use super::desk::Desk;
@@ -9,7 +7,6 @@ use super::names;
 use super::pending::{What, Wish};
 use super::sessions::{Asker, Owner, Session, SessionState};
 use crate::control::{Answer, Closed, ClosedWhy, Failure, FailureKind, NewSession, Seen};
-use crate::domain::environment::{self, Layers};
 use crate::domain::ids::{CommandId, SessionId};
 use crate::domain::outcome::{CommandState, Reason};
 use crate::domain::time::Timestamp;
@@ -38,15 +35,7 @@ impl Desk {
         }
         self.stay_for_session(now);
         let id = names::session();
-        let env = environment::snapshot(&Layers {
-            client: &new.client_env,
-            default_env: &BTreeMap::new(),
-            default_env_pass: &[],
-            agent: None,
-            task: None,
-            command_line: &new.env,
-            session: &self.session_facts(&id),
-        });
+        let env = self.own_env(&id, &new.env);
         let mut spec = self.session_spec(id.clone(), &new.cwd, env);
         spec.shell = new.shell;
         spec.size = new.size;

@@ -18,7 +18,7 @@
 //! Nothing but the screen and a few KiB is kept, however much is read.
 
 use regex::bytes::{Regex as BytesRegex, RegexBuilder as BytesRegexBuilder};
-use regex::{Error, Regex};
+use regex::{Error, Regex, RegexBuilder};
 
 use super::clean::Drawing;
 use super::decode::Hint;
@@ -26,6 +26,8 @@ use super::live::LiveDecoder;
 use super::tokens::{Csi, Sink, Tokens, plain_prefix};
 use crate::domain::session::Size;
 
+/// Largest size of a compiled pattern, in bytes.
+const PATTERN_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes that are read before the line so far is looked at.
 const PIECE: usize = 4096;
 /// So much of an unfinished line is looked at, in bytes.
@@ -33,11 +35,27 @@ const LINE_KEPT: usize = 4096;
 /// So many raw bytes are looked at once more with what follows them.
 const RAW_KEPT: usize = 4096;
 
+/// How bytes are read.
+#[derive(Clone, Debug, PartialEq)]
+pub enum As {
+    /// As they are.
+    Raw,
+    /// Decoded and cleaned.
+    Text {
+        /// What the session's locale says.
+        hint: Hint,
+        /// The session's window.
+        size: Size,
+    },
+}
+
 /// Where a pattern was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The whole line on clean text; on raw bytes the match.
     pub text: String,
+    /// The match itself.
+    pub matched: String,
     /// How many bytes had been fed up to there: exact on raw bytes, within 4 KiB on clean text.
     pub end: u64,
 }
@@ -57,6 +75,14 @@ enum Search {
 }
 
 impl Finder {
+    /// Looks in bytes that are read like this. The error is the pattern's.
+    pub fn new(pattern: &str, reading: &As) -> Result<Self, Error> {
+        match reading {
+            As::Raw => Self::raw(pattern),
+            As::Text { hint, size } => Self::clean(pattern, *size, hint.clone()),
+        }
+    }
+
     /// Looks in the clean text of a session with this window and locale. The error is the
     /// pattern's.
     pub fn clean(pattern: &str, size: Size, hint: Hint) -> Result<Self, Error> {
@@ -65,7 +91,7 @@ impl Finder {
             tokens: Tokens::default(),
             watch: Watch {
                 drawing: Drawing::new(size),
-                pattern: Regex::new(pattern)?,
+                pattern: RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build()?,
                 line: String::new(),
                 changed: false,
                 found: false,
@@ -76,7 +102,11 @@ impl Finder {
 
     /// Looks in the raw bytes. The error is the pattern's.
     pub fn raw(pattern: &str) -> Result<Self, Error> {
-        let pattern = BytesRegexBuilder::new(pattern).multi_line(true).crlf(true).build()?;
+        let pattern = BytesRegexBuilder::new(pattern)
+            .size_limit(PATTERN_BYTES_MAX)
+            .multi_line(true)
+            .crlf(true)
+            .build()?;
         let search = RawSearch { pattern, kept: Vec::new(), severed: false };
         Ok(Self { search: Search::Raw(search), fed: 0, found: None })
     }
@@ -122,9 +152,9 @@ impl RawSearch {
         self.kept.extend_from_slice(piece);
         // The first byte only tells whether a line begins after it.
         let first = usize::from(self.severed);
-        let found = self.pattern.find_at(&self.kept, first).map(|found| Found {
-            text: String::from_utf8_lossy(found.as_bytes()).into_owned(),
-            end: before + found.end() as u64,
+        let found = self.pattern.find_at(&self.kept, first).map(|found| {
+            let text = String::from_utf8_lossy(found.as_bytes()).into_owned();
+            Found { matched: text.clone(), text, end: before + found.end() as u64 }
         });
         let excess = self.kept.len().saturating_sub(RAW_KEPT);
         self.kept.drain(..excess);
@@ -202,7 +232,11 @@ struct Watch {
 
 impl Watch {
     fn found(&mut self, end: u64) -> Option<Found> {
-        self.found.then(|| Found { text: std::mem::take(&mut self.line), end })
+        self.found.then(|| {
+            let text = std::mem::take(&mut self.line);
+            let matched = self.pattern.find(&text).map(|found| found.as_str().to_owned());
+            Found { matched: matched.unwrap_or_default(), text, end }
+        })
     }
 
     /// Text that only goes on.

@@ -8,13 +8,14 @@
 //! ```
 //!
 //! `screen` draws a whole terminal instead, `prompt` finds a question. While the bytes still come,
-//! `live` decodes them, `find` waits for a pattern in them, and `modes` follows what a sender of keys
+//! `live` decodes them, `echo` takes out what was typed, `find` waits for a pattern in them, and `modes` follows what a sender of keys
 //! has to know.
 
 pub mod cast;
 pub mod clean;
 pub mod decode;
 mod draw;
+pub mod echo;
 pub mod find;
 pub mod flow;
 pub mod gaps;
@@ -35,4 +36,3 @@ pub mod texts;
 mod tokens;
 pub mod unasked;
 mod utf16;
-pub mod watch;

@@ -4,7 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::decode::{Hint, decode};
+use super::decode::Hint;
+use super::live::LiveDecoder;
+use super::modes::Modes;
 use super::seam::{first_switch, tail_start};
 use super::tokens::{Csi, Sink, Tokens};
 use crate::domain::session::Size;
@@ -137,19 +139,84 @@ pub fn render(text: &str, size: Size) -> Screen {
     terminal.screen()
 }
 
-/// The screen that the end of a transcript leaves behind. Where bytes came before it that are left
-/// out (`cut`), the tail begins at a line or after a sequence, on the screen that the first switch
-/// in it speaks for. `SCREEN_WINDOW` says how much is worth reading.
-pub fn of_tail(mut tail: &[u8], cut: bool, hint: &Hint, size: Size) -> Screen {
-    let mut terminal = Terminal::new(size);
-    if cut {
-        tail = &tail[tail_start(tail, 1)..];
-        if first_switch(tail) == Some(false) {
-            terminal.feed("\x1b[?1049h");
+/// The end of a transcript, as far as a screen is drawn from it. `SCREEN_WINDOW` says how much is
+/// worth reading.
+#[derive(Clone, Debug)]
+pub struct Tail<'a> {
+    /// The bytes.
+    pub bytes: &'a [u8],
+    /// What came before them; `None` where they are all that there is. What is not known counts as
+    /// never set.
+    pub before: Option<Lead>,
+    /// The window where they begin.
+    pub size: Size,
+    /// Its later sizes, each before the byte that is so far into them; in order.
+    pub resizes: &'a [(usize, Size)],
+}
+
+/// What bytes leave behind of which no picture is drawn: which screen is on, whether the cursor is
+/// hidden, the title.
+#[derive(Clone, Debug)]
+pub struct Lead {
+    modes: Modes,
+    decoder: LiveDecoder,
+    tokens: Tokens,
+    title: Title,
+}
+
+impl Lead {
+    /// Before any byte.
+    pub fn new(hint: &Hint) -> Self {
+        Self {
+            modes: Modes::default(),
+            decoder: LiveDecoder::new(hint.clone()),
+            tokens: Tokens::default(),
+            title: Title::default(),
         }
     }
-    terminal.feed(&decode(tail, hint));
-    terminal.screen()
+
+    /// Reads on.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        self.modes.feed(bytes);
+        let mut text = String::with_capacity(bytes.len());
+        self.decoder.feed(bytes, &mut text);
+        self.tokens.feed(&text, &mut self.title);
+    }
+}
+
+/// The terminal as the end of a transcript leaves it. Where something came before, the tail begins
+/// at a line or after a sequence, on the screen that was left, or that the first switch in the tail
+/// speaks for.
+pub fn of_tail(tail: &Tail<'_>, hint: &Hint) -> Terminal {
+    let mut terminal = Terminal::new(tail.size);
+    let mut at = 0;
+    if let Some(lead) = &tail.before {
+        at = tail_start(tail.bytes, 1.min(tail.bytes.len()));
+        if lead.modes.alternate_screen || first_switch(&tail.bytes[at..]) == Some(false) {
+            terminal.feed("\x1b[?1049h");
+        }
+        if lead.modes.cursor_hidden {
+            terminal.feed("\x1b[?25l");
+        }
+        terminal.title = lead.title.clone();
+    }
+    let mut decoder = LiveDecoder::new(hint.clone());
+    let mut draw = |terminal: &mut Terminal, bytes: &[u8]| {
+        let mut text = String::with_capacity(bytes.len());
+        decoder.feed(bytes, &mut text);
+        terminal.feed(&text);
+    };
+    for (place, size) in tail.resizes {
+        let place = (*place).clamp(at, tail.bytes.len());
+        draw(&mut terminal, &tail.bytes[at..place]);
+        terminal.resize(*size);
+        at = place;
+    }
+    draw(&mut terminal, &tail.bytes[at..]);
+    let mut rest = String::new();
+    decoder.finish(&mut rest);
+    terminal.feed(&rest);
+    terminal
 }
 
 fn bounded(size: Size) -> Size {
@@ -239,24 +306,52 @@ mod tests {
         assert_eq!(terminal.screen().lines.len(), 1);
     }
 
+    fn tail(bytes: &[u8], before: Option<Lead>, size: Size) -> Screen {
+        of_tail(&Tail { bytes, before, size, resizes: &[] }, &Hint::default()).screen()
+    }
+
     #[test]
     fn from_the_end_of_a_long_transcript() {
         let size = Size { cols: 20, rows: 4 };
-        let mut bytes = b"$ top\r\n\x1b]2;top\x07\x1b[?1049h".to_vec();
+        let unknown = || Some(Lead::new(&Hint::default()));
+        let mut bytes = b"$ top\r\n\x1b]2;top\x07\x1b[?1049h\x1b[?25l".to_vec();
         let starts = bytes.len();
         for n in 0..200 {
             bytes.extend(format!("\x1b[H\x1b[7mload {n:03}\x1b[m\x1b[K\r\nrow\x1b[K").bytes());
         }
-        let whole = of_tail(&bytes, false, &Hint::default(), size);
+        let whole = tail(&bytes, None, size);
+        assert_eq!((whole.title.as_deref(), whole.full_screen), (Some("top"), true));
         for at in starts..starts + 200 {
-            let screen = of_tail(&bytes[at..], true, &Hint::default(), size);
-            assert_eq!((&screen.lines, screen.cursor), (&whole.lines, whole.cursor), "from {at}");
+            let mut lead = Lead::new(&Hint::default());
+            bytes[..at].chunks(7).for_each(|piece| lead.feed(piece));
+            assert_eq!(tail(&bytes[at..], Some(lead), size), whole, "from {at}");
+            let screen = tail(&bytes[at..], unknown(), size);
+            assert_eq!((&screen.lines, screen.cursor.row), (&whole.lines, whole.cursor.row));
         }
         // Which screen it is on shows once it is left.
         bytes.extend(b"\x1b[?1049l$ ");
-        let screen = of_tail(&bytes[starts + 9..], true, &Hint::default(), size);
+        let screen = tail(&bytes[starts + 9..], unknown(), size);
         assert_eq!((screen.lines[0].as_str(), screen.full_screen), ("$", false));
-        assert_eq!(of_tail(b"", true, &Hint::default(), size).lines.len(), 4);
+        assert_eq!(tail(b"", unknown(), size).lines.len(), 4);
+    }
+
+    #[test]
+    fn a_window_that_changes_its_size() {
+        let size = |cols, rows| Size { cols, rows };
+        let bytes = "one\r\n\x1b[2;1Hä\x1b[3;12Hx".as_bytes();
+        let at = |part: &[u8]| memchr::memmem::find(bytes, part).unwrap();
+        for (resizes, last, lines) in [
+            // Drawn for 20 columns from the first byte on.
+            (vec![(0, size(20, 3))], (20, 3), vec!["one", "ä", "           x"]),
+            // Between the bytes of a character.
+            (vec![(at(b"\xa4"), size(20, 3))], (20, 3), vec!["one", "ä", "           x"]),
+            (vec![(9999, size(10, 2))], (10, 2), vec!["ä", "         x"]),
+        ] {
+            let tail = Tail { bytes, before: None, size: size(10, 3), resizes: &resizes };
+            let screen = of_tail(&tail, &Hint::default()).screen();
+            assert_eq!((screen.cols, screen.rows), last);
+            assert_eq!(screen.lines, lines, "{resizes:?}");
+        }
     }
 
     #[test]

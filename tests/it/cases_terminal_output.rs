@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use callboard::transcript::screen::{Tail, of_tail};
 use serde_json::{Value, json};
 
 use crate::house::{House, skipped};
@@ -182,7 +183,8 @@ fn t80_the_text_of_a_full_screen_program_is_not_its_pictures() {
     let raw = raw(&house);
     let left = memchr::memmem::rfind(&raw, b"\x1b[?1049l").unwrap();
     let (hint, size) = Default::default();
-    let screen = callboard::transcript::screen::of_tail(&raw[..left], false, &hint, size);
+    let tail = Tail { bytes: &raw[..left], before: None, size, resizes: &[] };
+    let screen = of_tail(&tail, &hint).screen();
     assert!(screen.full_screen && screen.lines[0] == "hello", "{screen:#?}");
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use serde_json::Value;
 
-use crate::house::{House, wait_for};
+use crate::house::{House, skipped, wait_for};
 
 /// A person: a terminal of their own, and what it shows.
 struct Person {
@@ -178,6 +178,39 @@ fn a_person_takes_an_idle_session_over_and_leaves_it() {
     assert!(stay["output"].as_str().unwrap().contains("x=person; cd .."), "{stay}");
     assert_eq!(stay["notes"][0]["kind"], "taken_over", "{stay}");
     assert_eq!(house.call(&["session", "close", "s"]).code, 0);
+}
+
+#[test]
+fn a_shell_that_is_not_bash_is_not_taken_over_and_says_so() {
+    let house = House::new();
+    if !std::path::Path::new("/bin/zsh").exists() {
+        return skipped("attach to zsh", "no zsh");
+    }
+    let opened = house.call(&["session", "new", "z", "--shell", "zsh", "--json"]);
+    assert_eq!(opened.code, 0, "{opened:?}");
+    let mut person = Person::at(&house, "session attach z");
+    assert_eq!(person.leaves(), 1, "{}", person.text());
+    let words = "can be taken over where it is bash; this one is zsh";
+    assert!(person.text().contains(words), "{}", person.text());
+    // The session is none the worse for it.
+    let (code, result) = house.exec_with(&["--session", "z"], "echo fine");
+    assert_eq!((code, &result["stdout"]), (0, &"fine\n".into()), "{result}");
+}
+
+#[test]
+fn nothing_is_sent_to_a_shell_that_somebody_has_taken_over() {
+    let house = House::new();
+    house.exec_with(&["--session", "s"], "true");
+    let mut person = Person::at(&house, "session attach s");
+    person.sees_prompt();
+    let sent = house.call(&["session", "send", "s", "echo sneaked", "--enter", "--json"]);
+    assert_eq!(sent.code, 1, "{sent:?}");
+    assert_eq!(sent.json()["input"]["written"], 0, "{sent:?}");
+    assert!(sent.stderr.contains("someone else holds the terminal"), "{sent:?}");
+    let said = person.runs("echo mine");
+    assert!(said.contains("mine") && !said.contains("sneaked"), "{said}");
+    person.types("\u{1c}d");
+    assert_eq!(person.leaves(), 0, "{}", person.text());
 }
 
 #[test]

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use callboard::control::{Answer, CONTROL_VERSION, Call, Exec, Request, Response};
 use callboard::domain::frame::{self, Decoder};
+use callboard::domain::ids::SessionId;
+use callboard::domain::session::Size;
 use serde_json::{Value, json};
 
 use crate::house::{Called, House, finish, wait_for};
@@ -322,8 +324,9 @@ fn t100_a_command_that_was_left_alone_is_waited_for_by_its_id() {
         text: "echo begun; read x; sleep 0.5; echo $x".to_owned(),
         cwd: house.workspace(),
         cwd_given: false,
+        shell: Default::default(),
+        shell_given: false,
         env: Default::default(),
-        client_env: Default::default(),
         policy: Default::default(),
         timeout_ms: Some(600_000),
         class: None,
@@ -555,7 +558,7 @@ fn a_follower_sees_every_line_and_the_end() {
 }
 
 #[test]
-fn a_secret_comes_by_a_pipe_and_is_seen_nowhere() {
+fn t02_a_secret_comes_by_a_pipe_and_is_seen_nowhere() {
     let house = House::new();
     open(&house, &["s"]);
     let script = "read -s -p 'Password: ' p; echo; printf '%s' \"$p\" | md5sum";
@@ -572,13 +575,24 @@ fn a_secret_comes_by_a_pipe_and_is_seen_nowhere() {
     let (_, read) = session(&house, &["read", "s", "--until", "exit"]);
     let text = read["text"].as_str().unwrap();
     assert!(text.contains("2ab96390c7dbe3439de74d0c9b0b1767"), "{text}");
+    // While it is open and afterwards: in no file of the house (state, record, journal, logs), no
+    // result, no view.
+    let unseen = |when: &str| {
+        for args in [&["show", "s"][..], &["ls", "--all"], &["screen", "s"]] {
+            let called = call(&house, args);
+            assert_eq!(called.code, 0, "{called:?}");
+            assert!(!called.stdout.contains("hunter2"), "{when}: {called:?}");
+        }
+        let found = std::process::Command::new("grep")
+            .args(["-rlaF", "--devices=skip", "hunter2"])
+            .arg(house.root())
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&found.stdout), "", "{when}");
+    };
+    unseen("open");
     session(&house, &["close", "s"]);
-    let found = std::process::Command::new("grep")
-        .args(["-rl", "hunter2"])
-        .arg(house.root())
-        .output()
-        .unwrap();
-    assert_eq!(String::from_utf8_lossy(&found.stdout), "");
+    unseen("closed");
 }
 
 #[test]
@@ -604,6 +618,38 @@ fn keys_drive_a_full_screen_program_and_its_screen_can_be_seen() {
     session(&house, &["send", "s", "--key", "q"]);
     let (code, read) = session(&house, &["read", "s", "--until", "exit", "--timeout", "30s"]);
     assert_eq!((code, &read["command"]["exit_code"]), (0, &json!(0)), "{read:#}");
+}
+
+#[test]
+fn screens_and_results_are_drawn_at_the_size_that_the_window_had() {
+    let house = House::new();
+    let id = open(&house, &["s", "--size", "20x5"]);
+    // In 20 columns the cursor goes back to the second row, and not to the first.
+    let redrawn = "printf '%030d\\rX\\033]2;title\\007' 0";
+    let (_, result) = house.exec_with(&["--session", "s"], redrawn);
+    assert_eq!(result["stdout"], json!("00000000000000000000X000000000"), "{result:#}");
+    let screen = session(&house, &["screen", "s"]).1;
+    assert_eq!(screen["lines"], json!(["00000000000000000000", "X000000000", "", "", ""]));
+    assert_eq!(screen["cursor"], json!({ "col": 1, "row": 1, "visible": true }));
+    assert_eq!((&screen["title"], &screen["full_screen"]), (&json!("title"), &json!(false)));
+    let mut client = Wire::open(&house);
+    let size = Size { cols: 50, rows: 8 };
+    let session_id = SessionId::from(id.as_str());
+    let attached = client.ask(Call::Attach { session: session_id.clone(), size });
+    assert!(matches!(attached, Answer::Attached { .. }), "{attached:?}");
+    let big = || {
+        wait_for("the new size", || {
+            let screen = session(&house, &["screen", &id]).1;
+            let is_big = (&screen["cols"], &screen["rows"]) == (&json!(50), &json!(8));
+            if is_big { Ok(screen) } else { Err(screen.to_string()) }
+        })
+    };
+    assert_eq!(big()["lines"][0], json!("00000000000000000000X000000000"));
+    client.ask(Call::Detach { session: session_id });
+    let (_, result) = house.exec_with(&["--session", "s"], redrawn);
+    assert_eq!(result["stdout"], json!("X00000000000000000000000000000"), "{result:#}");
+    session(&house, &["close", "s"]);
+    big();
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod cases_terminal_output;
 mod cases_terminal_typing;
 mod cli_attach;
 mod cli_documents;
+mod cli_env;
 mod cli_reports;
 mod cli_session;
 mod cli_sources;

@@ -9,7 +9,7 @@ use callboard::transcript::decode::{Hint, decode};
 use callboard::transcript::find::Finder;
 use callboard::transcript::live::LiveDecoder;
 use callboard::transcript::modes::Modes;
-use callboard::transcript::screen::of_tail;
+use callboard::transcript::screen::{Screen, Tail, of_tail};
 
 const SIZE: Size = Size { cols: 80, rows: 24 };
 /// Those in which a program uses the alternate screen.
@@ -110,21 +110,26 @@ fn patterns_are_found_in_what_real_programs_print() {
     }
 }
 
+fn picture(bytes: &[u8]) -> Screen {
+    let tail = Tail { bytes, before: None, size: SIZE, resizes: &[] };
+    of_tail(&tail, &Hint::default()).screen()
+}
+
 #[test]
 fn screens_of_full_screen_programs() {
     let bytes = recording("vim");
     let typed = memchr::memmem::find(&bytes, b" world\r\n2nd").unwrap() + 11;
-    let screen = of_tail(&bytes[..typed], false, &Hint::default(), SIZE);
+    let screen = picture(&bytes[..typed]);
     assert_eq!(screen.lines[..3], ["hello world", "2nd", "~"]);
     assert!(screen.full_screen);
     assert_eq!((screen.cursor.row, screen.cursor.col), (1, 3));
-    let screen = of_tail(&bytes, false, &Hint::default(), SIZE);
+    let screen = picture(&bytes);
     assert_eq!(screen.lines[..2], ["before", "after"]);
     assert!(!screen.full_screen);
 
     let bytes = recording("dialog");
     let asked = memchr::memmem::find(&bytes, b"Go on?").unwrap() + 6;
-    let screen = of_tail(&bytes[..asked], false, &Hint::default(), SIZE);
+    let screen = picture(&bytes[..asked]);
     assert!(screen.lines[9].contains("│ Go on?"), "{screen:#?}");
     let mut modes = Modes::default();
     modes.feed(&bytes[..asked]);

@@ -13,13 +13,13 @@ use crate::cli::coordinator::{self, Place, Shelf};
 use crate::cli::failure::{Failure, Kind};
 use crate::cli::inbox::{Event, Inbox};
 use crate::cli::{exit, output, quote, sessions, sources, starter};
-use crate::control::{Answer, Call, Exec as Wanted, Response};
+use crate::control::{Answer, Call, EnvSources, Exec as Wanted, Response};
 use crate::domain::ids::SessionId;
 use crate::domain::outcome::CommandState;
 use crate::domain::permission::Permissions;
 use crate::domain::plan::Class;
 use crate::domain::result::{CommandResult, Note, SCHEMA_VERSION};
-use crate::domain::session::SessionDefaults;
+use crate::domain::session::{SessionDefaults, Shell};
 use crate::domain::time::parse_duration_ms;
 use crate::report::words::{asked, reason_words};
 
@@ -56,6 +56,9 @@ pub(in crate::cli) struct Exec {
     /// Run in DIR [default: here]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
+    /// Which shell runs it: bash, zsh, fish or sh [default: `shell` of agents.toml, or else bash]
+    #[arg(long, value_name = "S", value_parser = str::parse::<Shell>)]
+    shell: Option<Shell>,
     /// Set a variable (repeatable)
     #[arg(long, value_name = "K=V", value_parser = sources::parse_pair)]
     env: Vec<(String, String)>,
@@ -106,7 +109,9 @@ impl Exec {
     pub(in crate::cli) fn run(self) -> Result<u8, Failure> {
         let mut wanted = self.wanted()?;
         let place = coordinator::for_command(&wanted.cwd)?;
-        let agents = sources::load_agents(None, &place.root)?;
+        let agents = sources::load_agents_to_run(&place.root)?;
+        wanted.shell = self.shell.unwrap_or(agents.default_shell);
+        wanted.env = sources::own_env(&agents, wanted.env.told);
         wanted.policy = agents.policy;
         wanted.defaults = agents.session_defaults;
         let result =
@@ -135,8 +140,9 @@ impl Exec {
             text: self.text()?,
             cwd,
             cwd_given: self.cwd.is_some(),
-            env: environment(&self.env)?,
-            client_env: sources::client_env_passing(&[]),
+            shell: Shell::default(),
+            shell_given: self.shell.is_some(),
+            env: EnvSources { told: environment(&self.env)?, ..EnvSources::default() },
             timeout_ms: self.timeout,
             class: self.class.map(Class::from),
             inputs: self.input.clone(),
@@ -331,8 +337,9 @@ mod tests {
             text: "true".to_owned(),
             cwd: "/".into(),
             cwd_given: false,
-            env: BTreeMap::new(),
-            client_env: sources::client_env_passing(&[]),
+            shell: Shell::default(),
+            shell_given: false,
+            env: EnvSources::default(),
             timeout_ms: None,
             class: None,
             inputs: Vec::new(),

@@ -7,6 +7,7 @@ mod growth;
 mod interrupt;
 mod list;
 mod new;
+mod picture;
 mod read;
 mod reading;
 mod replay;

@@ -11,7 +11,8 @@ pub use answer::{Answer, Failure, FailureKind, Response};
 pub use call::{CONTROL_VERSION, Call, Request};
 pub use notice::Notice;
 pub use session::{
-    Closed, ClosedWhy, CommandView, Echo, NewSession, Origin, Seen, SessionLine, SessionView,
+    Closed, ClosedWhy, CommandView, Echo, EnvSources, NewSession, Origin, Seen, SessionLine,
+    SessionView,
 };
 pub use status::{CoordinatorLine, RunLine, Status, TaskLine, Waiting};
 pub use work::{Exec, Submit};

@@ -27,14 +27,26 @@ pub struct NewSession {
     pub shell: Shell,
     /// Its window.
     pub size: Size,
-    /// Added to the environment, over the allow-list.
-    pub env: BTreeMap<String, String>,
-    /// The caller's environment, filtered.
-    pub client_env: ClientEnv,
+    /// What its environment is put together from.
+    pub env: EnvSources,
     /// What may be run in it.
     pub policy: Permissions,
     /// What holds for it, and for sessions at large.
     pub defaults: SessionDefaults,
+}
+
+/// What the environment of a session that belongs to no task is put together from. What comes later
+/// wins.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EnvSources {
+    /// The caller's environment, filtered: the allow-list, and what `pass` names.
+    pub client: ClientEnv,
+    /// `[defaults] env` of `agents.toml`.
+    pub defaults: BTreeMap<String, String>,
+    /// `[defaults] env_pass` of `agents.toml`.
+    pub pass: Vec<String>,
+    /// `--env`.
+    pub told: BTreeMap<String, String>,
 }
 
 /// A session in lists.

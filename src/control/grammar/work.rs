@@ -1,15 +1,15 @@
 //! Work to be done: a run, a command.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::session::EnvSources;
 use crate::domain::event::{ClientEnv, RunOptions};
 use crate::domain::permission::Permissions;
 use crate::domain::plan::{Class, Plan};
 use crate::domain::raw_path;
-use crate::domain::session::SessionDefaults;
+use crate::domain::session::{SessionDefaults, Shell};
 
 /// A run to start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,10 +37,12 @@ pub struct Exec {
     pub cwd: PathBuf,
     /// True when the cwd was asked for: a session that is kept changes to it as well.
     pub cwd_given: bool,
-    /// Added to the environment, over the allow-list.
-    pub env: BTreeMap<String, String>,
-    /// The caller's environment, filtered.
-    pub client_env: ClientEnv,
+    /// Which shell a session has that has to be made.
+    pub shell: Shell,
+    /// True when the shell was asked for: a session that is kept has to be one of that shell.
+    pub shell_given: bool,
+    /// What the environment of a session that has to be made is put together from.
+    pub env: EnvSources,
     /// Exact time limit in ms.
     pub timeout_ms: Option<u64>,
     /// Tier, if told.

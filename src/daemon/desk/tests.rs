@@ -4,10 +4,10 @@ mod claims;
 
 use super::*;
 use crate::control::{
-    Answer, Call, CommandView, Exec, NewSession, Request, Seen, SessionLine, SessionView,
+    Answer, Call, CommandView, EnvSources, Exec, NewSession, Request, Seen, SessionLine,
+    SessionView,
 };
 use crate::daemon::action::ExecForm;
-use crate::domain::event::ClientEnv;
 use crate::domain::ids::CommandId;
 use crate::domain::key::{Input, Written};
 use crate::domain::outcome::{CommandState, Reason};
@@ -107,8 +107,7 @@ fn open(name: Option<&str>, defaults: SessionDefaults) -> Call {
         cwd: "/".into(),
         shell: Shell::default(),
         size: Size::default(),
-        env: BTreeMap::new(),
-        client_env: ClientEnv::default(),
+        env: EnvSources::default(),
         policy: Default::default(),
         defaults,
     };
@@ -120,8 +119,9 @@ fn exec(session: Option<&str>) -> Exec {
         text: "true".to_owned(),
         cwd: "/".into(),
         cwd_given: false,
-        env: BTreeMap::new(),
-        client_env: ClientEnv::default(),
+        shell: Shell::default(),
+        shell_given: false,
+        env: EnvSources::default(),
         policy: Default::default(),
         timeout_ms: None,
         class: None,

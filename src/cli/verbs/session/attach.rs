@@ -9,7 +9,7 @@ use clap::Args;
 
 use super::detach::{DetachKey, Leaving};
 use super::growth;
-use super::screen::draw;
+use super::picture::present;
 use crate::cli::client::{Connection, WireError};
 use crate::cli::coordinator::Shelf;
 use crate::cli::failure::{Failure, Kind, reason};
@@ -20,13 +20,9 @@ use crate::cli::terminal::{self, Raw};
 use crate::cli::{exit, output};
 use crate::control::{Answer, Call, Response, Seen, SessionView};
 use crate::domain::ids::{CommandId, SessionId};
-use crate::domain::session::Size;
 use crate::report::words::reason_words;
-use crate::transcript::screen::Terminal;
 use crate::transcript::unasked::Unasked;
 
-/// How much of the transcript's end the present screen is drawn from.
-const DRAWN_BYTES: u64 = 1024 * 1024;
 /// How much output is shown at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
 /// What is typed goes out in pieces of at most this size.
@@ -124,7 +120,9 @@ impl Attach {
         let (sender, heard) = mpsc::sync_channel(EVENTS_MAX);
         let tick = listen(&sender, &folder, &mut connection)?;
         let size = terminal::size().unwrap_or(view.session.size);
-        let (shown, picture) = present(&tape, size, charset.as_deref())?;
+        let (mut screen, shown) = present(&tape, size, charset.as_deref())?;
+        screen.resize(size);
+        let picture = format!("\x1b[H\x1b[2J{}", screen.redrawn());
         output::note(format!("[{}]\r\n", self.greeting(&id)));
         let mut visit = Visit {
             id,
@@ -180,14 +178,6 @@ fn begin(
         Answer::Attached { command, view } => Ok((Some(command), *view)),
         _ => Err(WireError::Unexpected { call: "attach" }.into()),
     }
-}
-
-/// The transcript's end by now, and what draws the screen as it stands there.
-fn present(tape: &Tape, size: Size, charset: Option<&str>) -> Result<(u64, String), Failure> {
-    let end = tape.end()?;
-    let mut screen = Terminal::new(size);
-    draw(tape, end.saturating_sub(DRAWN_BYTES), end, &mut screen, charset)?;
-    Ok((end, format!("\x1b[H\x1b[2J{}", screen.redrawn())))
 }
 
 /// Starts everything that tells of something. Gives how often the transcript has to be looked at.

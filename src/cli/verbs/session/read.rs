@@ -13,13 +13,12 @@ use crate::cli::failure::Failure;
 use crate::cli::sessions::Which;
 use crate::cli::tape::Piece;
 use crate::domain::time::parse_duration_ms;
-use crate::transcript::watch::{As, Typed, Watch};
+use crate::transcript::echo::{Typed, Unechoed};
+use crate::transcript::find::{As, Finder};
 
 /// How much is read at a time, and at most where nothing is followed: what comes after it is told
 /// by its offset.
 pub(super) const READ_BYTES_MAX: usize = 1024 * 1024;
-/// How much is searched at a time: less than what a pattern is looked for in at once.
-const SEARCHED_BYTES: usize = 128 * 1024;
 /// A line that has no end for so long is shown as it stands.
 const PATIENCE: Duration = Duration::from_millis(100);
 
@@ -31,7 +30,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 ///
 /// --until waits: `exit` for the command's end, `input` until it waits for input, `idle:D` until
 /// nothing was printed for D, and anything else is a regular expression (`pattern:` may stand before
-/// it), looked for in the clean output, or with --raw in the bytes. What was typed and is echoed by
+/// it), looked for in each line of the clean output, or with --raw in the bytes. What was typed and is echoed by
 /// the terminal never matches. Waiting for an end or a pattern also ends when the command surely
 /// waits for input.
 ///
@@ -90,10 +89,7 @@ impl Read {
         } else {
             As::Text { hint: hint(source.charset.as_deref()), size: source.view.session.size }
         };
-        let mut search = Search { watch: None, found: None };
-        if let Some(Until::Pattern(pattern)) = &self.until {
-            search.watch = Some(Watch::new(pattern.clone(), reading.clone(), from));
-        }
+        let mut search = Search::new(self.until.as_ref(), &reading, from)?;
         let mut teller = Teller::new(&source.id, reading, from, self.follow, self.json);
         let mut at = from;
         let mut is_fresh = false;
@@ -146,11 +142,13 @@ impl Read {
                 }
                 teller.take(piece)?;
             }
-            if search.watch.is_none() && !self.follow && teller.is_full() {
+            if search.finder.is_none() && !self.follow && teller.is_full() {
                 break;
             }
         }
-        search.look(source);
+        if source.is_over() {
+            search.finish();
+        }
         Ok(at)
     }
 
@@ -198,29 +196,48 @@ impl Read {
 
 /// The pattern that is waited for, if one is.
 struct Search {
-    watch: Option<Watch>,
+    finder: Option<Finder>,
+    /// The same before any byte: what lies across a gap is no match.
+    fresh: Option<Finder>,
+    echoes: Unechoed,
+    /// Where the next byte is expected.
+    next: u64,
     found: Option<String>,
 }
 
 impl Search {
-    /// Output goes on with these bytes.
-    fn take(&mut self, offset: u64, bytes: &[u8], source: &Source) {
-        let mut at = offset;
-        for part in bytes.chunks(SEARCHED_BYTES) {
-            let Some(watch) = &mut self.watch else { return };
-            watch.feed(at, part);
-            at += part.len() as u64;
-            // The last part is looked at once all is known.
-            if at < offset + bytes.len() as u64 {
-                self.look(source);
+    fn new(until: Option<&Until>, reading: &As, from: u64) -> Result<Self, Failure> {
+        let finder = match until {
+            Some(Until::Pattern(pattern)) => {
+                Some(Finder::new(pattern, reading).map_err(|error| {
+                    Failure::usage(format!("--until `{pattern}` is not a pattern: {error}"))
+                })?)
             }
-        }
+            _ => None,
+        };
+        let echoes = Unechoed::new(from);
+        Ok(Self { fresh: finder.clone(), finder, echoes, next: from, found: None })
     }
 
-    /// Looks for it in what there is.
-    fn look(&mut self, source: &Source) {
-        if let (Some(watch), None) = (&self.watch, &self.found) {
-            self.found = watch.found(&typed(source));
+    /// Output goes on with these bytes.
+    fn take(&mut self, offset: u64, bytes: &[u8], source: &Source) {
+        let Some(finder) = &mut self.finder else { return };
+        if offset != self.next
+            && let Some(fresh) = &self.fresh
+        {
+            finder.clone_from(fresh);
+        }
+        let mut output = Vec::with_capacity(bytes.len());
+        self.echoes.feed(offset, bytes, &typed(source), &mut output);
+        self.next = offset + bytes.len() as u64;
+        self.found = finder.feed(&output).map(|found| found.matched.clone());
+    }
+
+    /// Nothing follows: what is left is looked at as it stands.
+    fn finish(&mut self) {
+        if let (Some(mut finder), None) = (self.finder.take(), &self.found) {
+            finder.feed(self.echoes.rest());
+            self.found = finder.finish().map(|found| found.matched);
         }
     }
 }

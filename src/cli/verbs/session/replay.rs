@@ -1,8 +1,6 @@
 //! `callboard session replay`: a session's transcript again, at its own pace or as a recording.
 
-use std::fs::File;
-use std::io::{IsTerminal as _, Read as _, Write as _};
-use std::path::Path;
+use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -15,11 +13,9 @@ use crate::cli::tape::{Piece, Tape};
 use crate::cli::{exit, output};
 use crate::domain::time::parse_duration_ms;
 use crate::transcript::cast::{Cast, Header, Mark, What, pause};
-use crate::transcript::index::{RECORD_BYTES, Resize, Segment, Walk, resizes};
+use crate::transcript::index::{Segment, Walk};
 use crate::transcript::unasked::Unasked;
 
-/// How much of an index is read at a time.
-const INDEX_CHUNK: usize = 2048 * RECORD_BYTES;
 /// How much output is taken at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
 /// Puts back what a recording may have left in the terminal.
@@ -80,21 +76,20 @@ impl Replay {
     /// When there is no such session, or its transcript cannot be read.
     pub(super) fn run(self) -> Result<u8, Failure> {
         let Found { id, shelf, .. } = self.which.find()?;
-        let folder = shelf.folder(&id);
         let shelved = shelf.read(&id)?;
-        let tape = Tape::open(&folder)?;
+        let tape = Tape::open(&shelf.folder(&id))?;
         let (Some(shelved), Some(tape)) = (shelved, tape) else {
             let message = format!("session `{id}` has said nothing that is kept");
             return Err(Failure::new(Kind::NotFound, message));
         };
         let on_terminal = std::io::stdout().is_terminal();
         match self.format.unwrap_or(if on_terminal { Format::Play } else { Format::Cast }) {
-            Format::Play => self.play(&folder, &tape),
-            Format::Cast => record(&folder, &tape, &shelved),
+            Format::Play => self.play(&tape),
+            Format::Cast => record(&tape, &shelved),
         }
     }
 
-    fn play(&self, folder: &Path, tape: &Tape) -> Result<u8, Failure> {
+    fn play(&self, tape: &Tape) -> Result<u8, Failure> {
         let inbox = Inbox::new();
         inbox.hear_interrupts()?;
         let mut player = Player {
@@ -104,7 +99,7 @@ impl Replay {
             micros: None,
             filter: Unasked::default(),
         };
-        let whole = walk(folder, tape, &mut player)?;
+        let whole = walk(tape, &mut player)?;
         output::print(RESET)?;
         Ok(if whole { exit::SUCCEEDED } else { exit::INTERRUPTED })
     }
@@ -177,8 +172,8 @@ impl Stage for Recorder {
 }
 
 /// Writes the recording.
-fn record(folder: &Path, tape: &Tape, shelved: &Shelved) -> Result<u8, Failure> {
-    let sizes = sizes(folder)?;
+fn record(tape: &Tape, shelved: &Shelved) -> Result<u8, Failure> {
+    let sizes = tape.sizes()?;
     let header = Header {
         size: sizes.first().map_or(shelved.session.size, |resize| resize.size),
         term: Some("xterm-256color".to_owned()),
@@ -210,7 +205,7 @@ fn record(folder: &Path, tape: &Tape, shelved: &Shelved) -> Result<u8, Failure> 
         .is_some_and(|closed| closed.why == crate::control::ClosedWhy::ShellEnded);
     let (cast, line) = Cast::new(&header, marks, 0);
     let mut recorder = Recorder { cast, out: std::io::BufWriter::new(std::io::stdout()) };
-    if recorder.write(&line)? && walk(folder, tape, &mut recorder)? {
+    if recorder.write(&line)? && walk(tape, &mut recorder)? {
         let Recorder { cast, mut out } = recorder;
         let mut text = String::new();
         // The shell's own status is that of the command that ended it.
@@ -225,26 +220,12 @@ fn record(folder: &Path, tape: &Tape, shelved: &Shelved) -> Result<u8, Failure> 
     Ok(exit::SUCCEEDED)
 }
 
-/// The window's sizes, each where it changes.
-fn sizes(folder: &Path) -> Result<Vec<Resize>, Failure> {
-    let mut all: Vec<Resize> = Vec::new();
-    read_index(folder, |chunk| {
-        for resize in resizes(chunk) {
-            if all.last().is_none_or(|last| last.size != resize.size) {
-                all.push(resize);
-            }
-        }
-        Ok(true)
-    })?;
-    Ok(all)
-}
-
 /// Hands the whole transcript to `stage`, as far as it has come; false when that had enough.
-fn walk(folder: &Path, tape: &Tape, stage: &mut impl Stage) -> Result<bool, Failure> {
+fn walk(tape: &Tape, stage: &mut impl Stage) -> Result<bool, Failure> {
     let end = tape.end()?;
     let mut walk = Walk::new();
     let mut more = true;
-    read_index(folder, |chunk| {
+    tape.read_index(|chunk| {
         let mut segments = Vec::new();
         walk.feed(chunk, |segment| segments.push(segment));
         for segment in segments {
@@ -277,23 +258,4 @@ fn hand(tape: &Tape, segment: &Segment, end: u64, stage: &mut impl Stage) -> Res
         }
     }
     Ok(true)
-}
-
-/// Reads the index in whole entries, until `each` has enough.
-fn read_index(
-    folder: &Path,
-    mut each: impl FnMut(&[u8]) -> Result<bool, Failure>,
-) -> Result<(), Failure> {
-    let path = folder.join("out.idx");
-    let told = |error| Failure::file(&path, "read", &error);
-    let mut file = File::open(&path).map_err(told)?;
-    let mut chunk = Vec::with_capacity(INDEX_CHUNK);
-    loop {
-        chunk.clear();
-        let part = (&mut file).take(INDEX_CHUNK as u64);
-        let mut part = part;
-        if part.read_to_end(&mut chunk).map_err(told)? == 0 || !each(&chunk)? {
-            return Ok(());
-        }
-    }
 }

@@ -115,7 +115,7 @@ fn words(line: &SessionLine, results: &[CommandResult], with_output: bool) -> St
         add(format!(" ({name})"));
     }
     add(format!(": {}\n", line.state));
-    add(format!("opened {} in {}\n", line.opened_at, line.cwd));
+    add(format!("opened {} in {}, shell {}\n", line.opened_at, line.cwd, line.shell.name()));
     match (&line.closed, line.ttl_ms) {
         (Some(closed), _) => add(format!("ended {}: {}\n", closed.at, why_words(closed.why))),
         (None, Some(ttl)) => {

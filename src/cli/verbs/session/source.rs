@@ -134,6 +134,14 @@ impl Source {
         Ok(meant.and_then(|command| command.end).map_or(end, |own| own.min(end)))
     }
 
+    /// True once nothing more comes of what is read: the session, or the command that is waited for
+    /// with all that it left running, has ended.
+    pub(super) fn is_over(&self) -> bool {
+        let command = self.view.command.as_ref();
+        self.view.session.closed.is_some()
+            || command.is_none_or(|command| command.end.is_some() && command.left_running == 0)
+    }
+
     /// Reads a part of the transcript: what there is, and where to go on.
     ///
     /// # Errors

@@ -14,9 +14,9 @@ use crate::domain::result::SCHEMA_VERSION;
 use crate::report::words::asked;
 use crate::transcript::clean::clean;
 use crate::transcript::decode::decode;
+use crate::transcript::find::As;
 use crate::transcript::flow::Flow;
 use crate::transcript::seam::open_end;
-use crate::transcript::watch::As;
 
 use crate::cli::tape::Piece;
 

@@ -2,14 +2,10 @@
 
 use std::time::Duration;
 
-use regex::bytes::{Regex, RegexBuilder};
-
 use crate::control::{CommandView, SessionView};
 use crate::domain::result::Certainty;
 use crate::domain::time::parse_duration_ms;
-
-/// Largest size of a compiled pattern, in bytes.
-const PATTERN_BYTES_MAX: usize = 1024 * 1024;
+use crate::transcript::find::{As, Finder};
 
 /// What a reader waits for.
 #[derive(Clone, Debug)]
@@ -21,7 +17,7 @@ pub(super) enum Until {
     /// Nothing was printed for so long.
     Idle(Duration),
     /// A pattern in the output.
-    Pattern(Regex),
+    Pattern(String),
 }
 
 /// Whether it is so.
@@ -55,12 +51,11 @@ impl Until {
         if pattern.is_empty() {
             return Err("an empty pattern is found at once".to_owned());
         }
-        RegexBuilder::new(pattern)
-            .multi_line(true)
-            .size_limit(PATTERN_BYTES_MAX)
-            .build()
-            .map(Self::Pattern)
-            .map_err(|error| format!("`{pattern}` is not a pattern: {error}"))
+        // Whatever is one for text is one for bytes, too.
+        match Finder::new(pattern, &As::Raw) {
+            Ok(_) => Ok(Self::Pattern(pattern.to_owned())),
+            Err(error) => Err(format!("`{pattern}` is not a pattern: {error}")),
+        }
     }
 
     /// Its word in documents.

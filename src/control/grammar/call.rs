@@ -8,7 +8,7 @@ use crate::domain::key::Input;
 use crate::domain::session::Size;
 
 /// Version of this grammar. Client and coordinator have to agree on it exactly.
-pub const CONTROL_VERSION: u32 = 2;
+pub const CONTROL_VERSION: u32 = 3;
 
 /// A client's question. Replies carry its number, so several may be under way at once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -85,7 +85,7 @@ pub(super) struct Desk {
     pub(super) since: Timestamp,
     /// Version of the last entry that this node wrote.
     pub(super) version: Version,
-    decision: Decision,
+    pub(super) decision: Decision,
     /// `None` for `serve`, which stays until it is told to end.
     stay: Option<Stay>,
     terminating: bool,

@@ -313,9 +313,25 @@ impl Desk {
     /// Adds a line to a session's record, if it is being written already.
     fn shelve(&mut self, id: &SessionId, entry: Entry) {
         let Some(session) = self.sessions.get(id) else { return };
-        if session.is_on_shelf {
-            let folder = session.transcript.clone();
-            self.act(Action::Shelve { folder, entries: vec![entry] });
+        if !session.is_on_shelf {
+            return;
+        }
+        // A quick command's begin and end are heard together, and the later line holds.
+        let same_round = self.decision.actions.iter_mut().rev().find_map(|action| match action {
+            Action::Shelve { folder, entries } if *folder == session.transcript => Some(entries),
+            _ => None,
+        });
+        match same_round {
+            Some(entries) => {
+                if entries.last().is_some_and(|last| entry.holds_instead_of(last)) {
+                    entries.pop();
+                }
+                entries.push(entry);
+            }
+            None => {
+                let folder = session.transcript.clone();
+                self.act(Action::Shelve { folder, entries: vec![entry] });
+            }
         }
     }
 

@@ -46,6 +46,16 @@ pub(super) enum Entry {
     },
 }
 
+impl Entry {
+    /// True when this line says all that the earlier one does, and more.
+    pub(super) fn holds_instead_of(&self, earlier: &Self) -> bool {
+        match (self, earlier) {
+            (Self::Command { record }, Self::Command { record: before }) => record.id == before.id,
+            _ => false,
+        }
+    }
+}
+
 /// A line of `expired.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Expired {

@@ -3,7 +3,7 @@
 /// The driver's text, given to bash as its rcfile.
 pub(super) const TEXT: &str = include_str!("driver.bash");
 
-/// Descriptors as the driver's text names them.
+/// Descriptors as the shell is given them.
 pub(super) mod descriptor {
     /// One NUL byte a command: read.
     pub(in crate::session) const GO: i32 = 200;
@@ -19,10 +19,15 @@ pub(super) mod descriptor {
     pub(in crate::session) const COMMAND: i32 = 205;
     /// The first terminal.
     pub(in crate::session) const MAIN: i32 = 206;
+
+    /// The number under which the driver keeps one of them, closed on exec.
+    pub(in crate::session) const fn kept(given: i32) -> i32 {
+        given + 40
+    }
 }
 
 /// After the text: the statuses are caught before anything else can change them.
-const TRAILER: &str = "\n{ __cb_p=(\"$?\" \"${PIPESTATUS[@]}\"); } >/dev/null 2>&1";
+const TRAILER: &str = "\n{ __cb_p=(\"$?\" \"${PIPESTATUS[@]}\"); } >&243 2>&243";
 
 /// What brings a shell that stands at a prompt of its own back into the loop.
 pub(super) const NUDGE: &[u8] = b" PROMPT_COMMAND=$__cb_l\n";
@@ -42,19 +47,19 @@ pub(super) const HAND_BACK: &str = "PS1= PS2=";
 /// and history on. It ends when the echo is back.
 pub(super) const FIRST_LINE: &[u8] = b" { \\builtin eval \"$__cb_i\"; \
     \\builtin set -o emacs -o history; __cb_v=$__cb_s; __cb_k() { \\builtin return \"$__cb_v\"; }; \
-    __cb_t='{ __cb_w=$?; if \\builtin read -t 0 -u 200; then \
+    __cb_t='{ __cb_w=$?; if \\builtin read -t 0 -u 240; then \
     [[ $__cb_w = 130 ]] || __cb_v=$__cb_w; PROMPT_COMMAND=$__cb_l; __cb_k; \
-    else __cb_v=$__cb_w; __cb_k; fi; } 2>&203; [[ $PROMPT_COMMAND != \"$__cb_l\" ]] || \\builtin eval \"$__cb_l\"'; \
-    PS1='\\w\\$ ' PS2='> ' PROMPT_COMMAND=$__cb_t; \\builtin printf '%s\\0' '' 0 0 \"$PWD\" >&201; \
-    \\builtin read -r -d '' -u 200 __cb_w; } 2>&203\n";
+    else __cb_v=$__cb_w; __cb_k; fi; } 2>&243; [[ $PROMPT_COMMAND != \"$__cb_l\" ]] || \\builtin eval \"$__cb_l\"'; \
+    PS1='\\w\\$ ' PS2='> ' PROMPT_COMMAND=$__cb_t; \\builtin printf '%s\\0' '' 0 0 \"$PWD\" >&241; \
+    \\builtin read -r -d '' -u 240 __cb_w; } 2>&243\n";
 
 /// The last line there, typed without echo: what the first one turned on is turned off.
 pub(super) const LAST_LINE: &[u8] = b" { \\builtin eval \"$__cb_i\"; \\builtin history -d -1; \
-    \\builtin set +o emacs +o history; PROMPT_COMMAND=$__cb_l; __cb_k; } 2>&203\n";
+    \\builtin set +o emacs +o history; PROMPT_COMMAND=$__cb_l; __cb_k; } 2>&243\n";
 
 /// The command as the driver reads it.
 pub(super) fn command_document(nonce: u64, cwd: &[u8], merge: bool, text: &str) -> Vec<u8> {
-    let stderr = if merge { descriptor::MAIN } else { descriptor::STDERR };
+    let stderr = descriptor::kept(if merge { descriptor::MAIN } else { descriptor::STDERR });
     let mut document = Vec::with_capacity(text.len() + cwd.len() + 96);
     document.extend_from_slice(format!("{nonce}\0").as_bytes());
     document.extend_from_slice(cwd);

@@ -317,7 +317,9 @@ impl Shell {
         let [descriptor, ..] = blocked.arguments;
         blocked.number == libc::SYS_read
             && match &self.way {
-                Way::Descriptors { .. } => descriptor == u64::from(descriptor::GO.unsigned_abs()),
+                Way::Descriptors { .. } => {
+                    descriptor == u64::from(descriptor::kept(descriptor::GO).unsigned_abs())
+                }
                 Way::Pipes(folder) => folder.is_wait(self.pid, descriptor),
             }
     }

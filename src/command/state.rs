@@ -237,6 +237,12 @@ impl Command {
         matches!(self.phase, Phase::Ending(_))
     }
 
+    /// True while it has been interrupted and nothing more: a loop of its shell's may have gone on
+    /// to the next program.
+    pub fn is_interrupted(&self) -> bool {
+        matches!(&self.phase, Phase::Ending(ending) if ending.step == EndStep::Interrupted)
+    }
+
     /// True while a look at the foreground group can change anything.
     pub fn wants_looks(&self) -> bool {
         match &self.phase {

@@ -53,7 +53,7 @@ pub(in crate::cli) struct Exec {
     /// Use the session NAME, made if need be, and keep it for the next command; an id will do as well
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
-    /// Run in DIR [default: here]
+    /// Run in DIR [default: here; where the session is, in one that is open]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
     /// Which shell runs it: bash, zsh, fish or sh [default: `shell` of agents.toml, or else bash]

@@ -18,7 +18,8 @@ pub struct KeyModes {
     pub bracketed_paste: bool,
 }
 
-/// The mark's other form, with a control character of its own for its first two.
+/// The marks' other forms, with a control character of its own for their first two.
+const PASTE_START_C1: &str = "\u{9b}200~";
 const PASTE_END_C1: &str = "\u{9b}201~";
 
 /// What is sent for pasted text. A mark in the text itself would end the paste early, and the rest
@@ -32,9 +33,9 @@ pub fn pasted(text: &str, modes: KeyModes) -> String {
     for character in text.chars() {
         out.push(character);
         // At each end of one, so that what is left of two that stood in one another is none.
-        for end in [PASTE_END, PASTE_END_C1] {
-            if character == '~' && out[inside..].ends_with(end) {
-                out.truncate(out.len() - end.len());
+        for mark in [PASTE_START, PASTE_END, PASTE_START_C1, PASTE_END_C1] {
+            if character == '~' && out[inside..].ends_with(mark) {
+                out.truncate(out.len() - mark.len());
             }
         }
     }

@@ -95,6 +95,19 @@ impl Session {
         }
         // One that is stopped has to go on to notice.
         process::signal_group(group, Signal::CONT);
+        self.interrupted_group = Some(group);
+    }
+
+    /// The interrupt may have fallen between two programs of a loop: the next one gets it, too, as
+    /// from a person who presses Ctrl-C again.
+    fn interrupt_again(&mut self) {
+        let Some(group) = self.main.foreground() else { return };
+        let is_next = group != self.shell.pid && self.interrupted_group != Some(group);
+        let interrupted = self.active.as_ref().is_some_and(|a| a.command.is_interrupted());
+        if is_next && interrupted && self.interrupt_by_ms.is_none() {
+            self.interrupted_group = Some(group);
+            process::signal_group(group, Signal::INT);
+        }
     }
 
     fn check(&mut self, now_ms: u64) {
@@ -165,6 +178,7 @@ impl Session {
         }
         self.tree_due_ms = Some(now_ms + TREE_EVERY_MS);
         self.interrupt(now_ms);
+        self.interrupt_again();
         let left = self.tree.born();
         self.tree.note_ended(&left);
         self.feed(Event::Tree { left: left.len() }, now_ms);

@@ -61,6 +61,8 @@ pub(super) struct Session {
     pub tree_due_ms: Option<u64>,
     /// An interrupt is due, at the latest then.
     pub interrupt_by_ms: Option<u64>,
+    /// The group that was interrupted last.
+    pub interrupted_group: Option<i32>,
     /// The line end with which bash remarks on an interrupt.
     pub newline: Newline,
     /// What programs ask their terminal.
@@ -129,6 +131,7 @@ impl Session {
             closing: None,
             tree_due_ms: None,
             interrupt_by_ms: None,
+            interrupted_group: None,
             newline: Newline::default(),
             answers: Answers::default(),
             facts: Vec::new(),

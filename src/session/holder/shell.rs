@@ -237,10 +237,7 @@ impl Shell {
         self.say_go()
     }
 
-    /// Sends the word to go alone.
-    ///
-    /// # Errors
-    /// When the channel is gone, or its shell has none.
+    /// Sends the word to go alone. It fails where the channel is gone, or the shell has none.
     pub(super) fn say_go(&self) -> io::Result<()> {
         match &self.way {
             Way::Descriptors { go, .. } => say_go(go.as_ref()),

@@ -106,7 +106,8 @@ impl Read {
             if awaits || !is_fresh {
                 teller.flush()?;
             }
-            let due = self.until.as_ref().and_then(|until| until.due_in(source.quiet()));
+            let due =
+                self.until.as_ref().and_then(|until| until.due_in(&source.view, source.quiet()));
             let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
             let show = (teller.holds() && self.follow).then_some(PATIENCE);
             let patience = [due, left, show].into_iter().flatten().min();

@@ -83,7 +83,8 @@ impl Until {
         if holds {
             return Standing::Holds;
         }
-        if matches!(self, Self::Exit | Self::Pattern(_)) && command.is_some_and(surely_awaits) {
+        let waits = command.is_some_and(|command| awaits_in_earnest(command, quiet));
+        if matches!(self, Self::Exit | Self::Pattern(_)) && waits {
             return Standing::Awaiting;
         }
         let prints_on = !closed && command.is_some_and(|command| command.left_running > 0);
@@ -96,17 +97,28 @@ impl Until {
     }
 
     /// When it is to be looked at again although nothing has happened.
-    pub(super) fn due_in(&self, quiet: Duration) -> Option<Duration> {
+    pub(super) fn due_in(&self, view: &SessionView, quiet: Duration) -> Option<Duration> {
         match self {
             Self::Idle(wanted) => Some(wanted.saturating_sub(quiet)),
-            _ => None,
+            Self::Input => None,
+            Self::Exit | Self::Pattern(_) => {
+                let command = view.command.as_ref();
+                let may_wait = command.is_some_and(|command| command.awaiting.is_some());
+                may_wait.then(|| POSSIBLE_QUIET.saturating_sub(quiet))
+            }
         }
     }
 }
 
-/// A program that only looks as if it waited may go on by itself.
-fn surely_awaits(command: &CommandView) -> bool {
-    command.awaiting.as_ref().is_some_and(|awaiting| awaiting.certainty == Certainty::Certain)
+/// What only looks as if it waited (a REPL, an editor) may go on by itself: it is believed when
+/// nothing has come for so long.
+const POSSIBLE_QUIET: Duration = Duration::from_secs(2);
+
+fn awaits_in_earnest(command: &CommandView, quiet: Duration) -> bool {
+    command
+        .awaiting
+        .as_ref()
+        .is_some_and(|awaiting| awaiting.certainty == Certainty::Certain || quiet >= POSSIBLE_QUIET)
 }
 
 #[cfg(test)]
@@ -195,6 +207,14 @@ mod tests {
             let view = view(command, closed);
             let seen = Until::parse(until).unwrap().standing(&view, Duration::ZERO, false);
             assert_eq!(seen, standing, "{until} {command} {closed}");
+        }
+        let view_of_prompt = view(&may_ask, false);
+        for until in ["exit", "x"] {
+            let until = Until::parse(until).unwrap();
+            assert_eq!(until.standing(&view_of_prompt, POSSIBLE_QUIET, false), Awaiting);
+            let due = until.due_in(&view_of_prompt, Duration::from_millis(500));
+            assert_eq!(due, Some(Duration::from_millis(1_500)));
+            assert_eq!(until.due_in(&view(&running, false), Duration::ZERO), None);
         }
         let quiet = Duration::from_secs(1);
         let idle = Until::parse("idle:1s").unwrap();

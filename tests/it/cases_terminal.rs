@@ -435,3 +435,15 @@ fn t93_streams_are_kept_apart_or_merged_in_order() {
     assert_eq!(result["stdout"], "o1\ne1\no2\ne2\no3\ne3\n");
     assert_eq!((&result["stderr"], &result["order"]), (&json!(""), &json!("exact")));
 }
+
+#[test]
+fn a_loop_of_short_programs_is_stopped_at_once() {
+    let house = House::new();
+    let script = "for i in $(seq 1 400); do printf '\\r%d%%' $i; sleep 0.01; done; echo; echo END";
+    let (code, result) = house.exec_with(&["--stop-on", "50%"], script);
+    assert_eq!((code, &result["reason"]["kind"]), (1, &json!("stopped")), "{result:#}");
+    let stdout = result["stdout"].as_str().unwrap();
+    let reached: u32 = stdout.trim_end().trim_end_matches('%').parse().unwrap();
+    // Missed once by the interrupt, the loop would run on for half a second at least.
+    assert!((50..80).contains(&reached), "{stdout}");
+}

@@ -63,9 +63,14 @@ pub fn parse_duration_ms(text: &str) -> Result<u64, String> {
             ));
         }
     };
-    let number: u64 = number
-        .parse()
-        .map_err(|_| format!("`{text}` is not a duration: it has to begin with a whole number"))?;
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    let number: u64 = number.parse().map_err(|_| {
+        if is_number {
+            format!("`{text}` is too long a duration")
+        } else {
+            format!("`{text}` is not a duration: it has to begin with a whole number")
+        }
+    })?;
     number.checked_mul(factor).ok_or_else(|| format!("`{text}` is too long a duration"))
 }
 

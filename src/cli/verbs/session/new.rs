@@ -110,7 +110,9 @@ fn parse_size(text: &str) -> Result<Size, String> {
     let size = text
         .split_once('x')
         .and_then(|(cols, rows)| Some(Size { cols: number(cols)?, rows: number(rows)? }));
-    size.ok_or_else(|| "it has to have the form COLSxROWS, as in 120x40".to_owned())
+    size.ok_or_else(|| {
+        "it has to have the form COLSxROWS, each from 1 to 65535, as in 120x40".to_owned()
+    })
 }
 
 fn parse_ttl(text: &str) -> Result<u64, String> {

@@ -42,7 +42,7 @@ const VALUES: &[Said] = &[
     (
         "run = 'x'\ninput_timeout = '99999999999999999999h'",
         &[
-            "4:17: `input_timeout`: `99999999999999999999h` is not a duration: it has to begin with a whole number",
+            "4:17: `input_timeout`: `99999999999999999999h` is too long a duration",
         ],
     ),
     (

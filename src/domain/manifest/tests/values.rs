@@ -41,9 +41,7 @@ const VALUES: &[Said] = &[
     ("run = 'x'\ntimeout = '0s'", &["4:11: `timeout` has to be more than 0"]),
     (
         "run = 'x'\ninput_timeout = '99999999999999999999h'",
-        &[
-            "4:17: `input_timeout`: `99999999999999999999h` is too long a duration",
-        ],
+        &["4:17: `input_timeout`: `99999999999999999999h` is too long a duration"],
     ),
     (
         "run = 'x'\ntimeout = '2m'\nhard_timeout = '119s'",

@@ -6,7 +6,9 @@ use std::io;
 use crate::command::event::{Event, Fate};
 use crate::command::state::Command;
 use crate::command::step::step;
+use crate::domain::ids::CommandId;
 use crate::domain::outcome::{CommandState, Reason};
+use crate::domain::result::Note;
 use crate::domain::session::{CommandSpec, SessionSpec};
 use crate::domain::time::Timestamp;
 use crate::session::wire::{Ask, CommandEnd, FactBody, Span};
@@ -395,10 +397,22 @@ impl Session {
 
     /// Reports a command that never ran.
     pub(super) fn tell_unstarted(&mut self, spec: &CommandSpec, reason: Reason) {
+        let notes = self.stay_note().into_iter().collect();
+        self.tell_never_ran(spec.id.clone(), spec.merge, reason, notes);
+    }
+
+    /// Reports what never began, be it a command or a stay.
+    pub(super) fn tell_never_ran(
+        &mut self,
+        command: CommandId,
+        merged: bool,
+        reason: Reason,
+        notes: Vec<Note>,
+    ) {
         let (raw, idx) = (self.capture.raw_end(), self.capture.idx_end());
         let late = matches!(reason, Reason::Total { .. });
         let end = Box::new(CommandEnd {
-            command: spec.id.clone(),
+            command,
             state: if late { CommandState::Timeout } else { CommandState::Failed },
             reason: Some(reason),
             exit_code: None,
@@ -407,10 +421,10 @@ impl Session {
             started_at: None,
             duration_ms: 0,
             children: Vec::new(),
-            notes: self.stay_note().into_iter().collect(),
+            notes,
             awaiting: None,
             span: Span { raw_start: raw, raw_end: raw, idx_start: idx, idx_end: idx },
-            merged: spec.merge,
+            merged,
             unstored: Vec::new(),
         });
         self.facts.push(FactBody::Ended { end });

@@ -13,10 +13,10 @@ use rustix::process::Signal;
 use crate::command::event::Event;
 use crate::domain::ids::CommandId;
 use crate::domain::key::{Refused, Written};
-use crate::domain::outcome::{CommandState, Reason};
+use crate::domain::outcome::Reason;
 use crate::domain::result::Note;
 use crate::domain::session::{CommandSpec, Limit, Shell};
-use crate::session::wire::{Ask, CommandEnd, FactBody, Span};
+use crate::session::wire::{Ask, FactBody};
 
 use super::super::driver;
 use super::session::{Session, Started};
@@ -150,24 +150,7 @@ impl Session {
     }
 
     fn tell_not_taken(&mut self, id: CommandId, reason: Reason) {
-        let (raw, idx) = (self.capture.raw_end(), self.capture.idx_end());
-        let end = Box::new(CommandEnd {
-            command: id,
-            state: CommandState::Failed,
-            reason: Some(reason),
-            exit_code: None,
-            pipe_status: None,
-            cwd: self.shell.cwd().0,
-            started_at: None,
-            duration_ms: 0,
-            children: Vec::new(),
-            notes: Vec::new(),
-            awaiting: None,
-            span: Span { raw_start: raw, raw_end: raw, idx_start: idx, idx_end: idx },
-            merged: true,
-            unstored: Vec::new(),
-        });
-        self.facts.push(FactBody::Ended { end });
+        self.tell_never_ran(id, true, reason, Vec::new());
     }
 
     /// Keeps what has to wait for the hand-back; gives back what need not.

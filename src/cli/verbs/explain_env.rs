@@ -2,17 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
 
-use crate::cli::failure::{Failure, Kind};
-use crate::cli::sources::{self, PlanArgs};
+use crate::cli::failure::Failure;
+use crate::cli::sources;
 use crate::cli::table::table;
-use crate::cli::{coordinator, exit, output};
+use crate::cli::verbs::whose::Whose;
+use crate::cli::{exit, output};
 use crate::domain::environment::{Layers, Origin, SessionFacts, Variable, missing, snapshot};
-use crate::domain::plan::{Agent, Plan, TaskSpec};
 use crate::domain::result::SCHEMA_VERSION;
 
 /// What stands for a value that only a session has.
@@ -23,17 +22,8 @@ const OF_SESSION: &str = "(each session its own)";
 /// A session inherits nothing: this is all of it. Values of secrets are hidden.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ExplainEnv {
-    /// As this agent's sessions have it
-    #[arg(long, value_name = "A")]
-    agent: Option<String>,
-    /// As this task's sessions have it
-    #[arg(long, value_name = "T", requires = "manifest")]
-    task: Option<String>,
-    /// The task's manifest
-    #[arg(long, value_name = "MANIFEST")]
-    manifest: Option<PathBuf>,
     #[command(flatten)]
-    sources: PlanArgs,
+    whose: Whose,
     /// Print one JSON document
     #[arg(long)]
     pub(in crate::cli) json: bool,
@@ -63,12 +53,9 @@ impl ExplainEnv {
     /// # Errors
     /// When a file is wrong, or names no such agent or task.
     pub(in crate::cli) fn run(self) -> Result<u8, Failure> {
-        let plan = self.plan()?;
-        let task = self.task.as_deref().map(|name| find_task(&plan, name)).transpose()?;
-        let agent = match &self.agent {
-            Some(name) => Some(find_agent(&plan, name)?),
-            None => task.and_then(|task| first_taker(&plan, task)),
-        };
+        let plan = self.whose.plan()?;
+        let task = self.whose.task(&plan)?;
+        let agent = self.whose.agent(&plan)?;
         let client = sources::client_env(&plan);
         let facts = session_facts(task.is_some());
         let layers = Layers {
@@ -95,49 +82,6 @@ impl ExplainEnv {
         }
         Ok(exit::SUCCEEDED)
     }
-
-    /// The manifest's plan; without a manifest, one of the agents alone.
-    fn plan(&self) -> Result<Plan, Failure> {
-        if let Some(manifest) = &self.manifest {
-            return sources::load_to_show(manifest, &self.sources);
-        }
-        let here = sources::current_folder()?;
-        let root = match &self.sources.workspace {
-            Some(root) => sources::real_folder(root)?,
-            None => coordinator::root_around(&here)?.unwrap_or(here),
-        };
-        let agents = sources::load_agents(self.sources.agents.as_deref(), &root)?;
-        Ok(Plan {
-            workspace_id: None,
-            root,
-            agents: agents.agents,
-            default_env: agents.default_env,
-            default_env_pass: agents.default_env_pass,
-            session_defaults: agents.session_defaults,
-            policy: agents.policy,
-            default_shell: agents.default_shell,
-            tasks: Vec::new(),
-        })
-    }
-}
-
-fn find_agent<'a>(plan: &'a Plan, name: &str) -> Result<&'a Agent, Failure> {
-    plan.agents.iter().find(|agent| agent.name.as_str() == name).ok_or_else(|| {
-        let known: Vec<_> = plan.agents.iter().map(|agent| agent.name.as_str()).collect();
-        Failure::new(Kind::NotFound, format!("no agent `{name}`"))
-            .hint(format!("there is {}", known.join(", ")))
-    })
-}
-
-fn find_task<'a>(plan: &'a Plan, name: &str) -> Result<&'a TaskSpec, Failure> {
-    plan.tasks.iter().find(|task| task.id.as_str() == name).ok_or_else(|| {
-        Failure::new(Kind::NotFound, format!("the manifest has no task `{name}`"))
-            .hint("`callboard plan` lists the tasks")
-    })
-}
-
-fn first_taker<'a>(plan: &'a Plan, task: &TaskSpec) -> Option<&'a Agent> {
-    plan.agents.iter().find(|agent| task.needs.iter().all(|tag| agent.tags.contains(tag)))
 }
 
 fn session_facts(of_task: bool) -> SessionFacts {

@@ -11,3 +11,4 @@ pub(super) mod run_lines;
 pub(super) mod serve;
 pub(super) mod session;
 pub(super) mod status;
+mod whose;

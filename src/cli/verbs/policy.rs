@@ -1,15 +1,12 @@
 //! `callboard policy`.
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use crate::cli::failure::{Failure, Kind};
-use crate::cli::sources::{self, PlanArgs};
-use crate::cli::{coordinator, exit, output};
+use crate::cli::verbs::whose::Whose;
+use crate::cli::{exit, output};
 use crate::domain::permission::{Permissions, Verdict};
-use crate::domain::plan::Plan;
 use crate::domain::result::SCHEMA_VERSION;
 use crate::policy::{self, Judgement};
 
@@ -38,17 +35,8 @@ struct Check {
     /// The script
     #[arg(short = 'c', value_name = "SCRIPT")]
     script: String,
-    /// As this agent's sessions have it
-    #[arg(long, value_name = "A")]
-    agent: Option<String>,
-    /// As this task's sessions have it
-    #[arg(long, value_name = "T", requires = "manifest")]
-    task: Option<String>,
-    /// The task's manifest
-    #[arg(long, value_name = "MANIFEST")]
-    manifest: Option<PathBuf>,
     #[command(flatten)]
-    sources: PlanArgs,
+    whose: Whose,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -100,38 +88,13 @@ impl Check {
         })
     }
 
+    /// The workspace's rules, the agent's and the task's.
     fn layers(&self) -> Result<Vec<Permissions>, Failure> {
-        if let Some(manifest) = &self.manifest {
-            let plan = sources::load_to_show(manifest, &self.sources)?;
-            let task = self.task.as_deref().map(|name| of_task(&plan, name)).transpose()?;
-            let agent =
-                self.agent.as_deref().map(|name| of_agent(&plan.agents, name)).transpose()?;
-            return Ok([Some(plan.policy), agent, task].into_iter().flatten().collect());
-        }
-        let here = sources::current_folder()?;
-        let root = match &self.sources.workspace {
-            Some(root) => sources::real_folder(root)?,
-            None => coordinator::root_around(&here)?.unwrap_or(here),
-        };
-        let agents = sources::load_agents(self.sources.agents.as_deref(), &root)?;
-        let agent = self.agent.as_deref().map(|name| of_agent(&agents.agents, name)).transpose()?;
-        Ok([Some(agents.policy), agent].into_iter().flatten().collect())
+        let plan = self.whose.plan()?;
+        let agent = self.whose.agent(&plan)?.map(|agent| agent.policy.clone());
+        let task = self.whose.task(&plan)?.map(|task| task.policy.clone());
+        Ok([Some(plan.policy), agent, task].into_iter().flatten().collect())
     }
-}
-
-fn of_agent(agents: &[crate::domain::plan::Agent], name: &str) -> Result<Permissions, Failure> {
-    let agent = agents.iter().find(|agent| agent.name.as_str() == name);
-    agent.map(|agent| agent.policy.clone()).ok_or_else(|| {
-        let known: Vec<_> = agents.iter().map(|agent| agent.name.as_str()).collect();
-        Failure::new(Kind::NotFound, format!("no agent `{name}`"))
-            .hint(format!("there is {}", known.join(", ")))
-    })
-}
-
-fn of_task(plan: &Plan, name: &str) -> Result<Permissions, Failure> {
-    let task = plan.tasks.iter().find(|task| task.id.as_str() == name);
-    task.map(|task| task.policy.clone())
-        .ok_or_else(|| Failure::new(Kind::NotFound, format!("no task `{name}` in the manifest")))
 }
 
 /// A script that is not certain to be read in no time is read by a thread that may take long: it

@@ -147,6 +147,7 @@ impl Client {
             BTreeMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap_or_default())]);
         let client = ClientEnv { allowed, passed: BTreeMap::new() };
         let exec = Exec {
+            ticket: None,
             text: text.to_owned(),
             cwd: self.cwd.clone(),
             cwd_given: false,

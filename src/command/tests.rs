@@ -12,6 +12,7 @@ use crate::domain::session::{CommandSpec, Limit, UnansweredInput};
 
 pub(super) fn spec(text: &str) -> CommandSpec {
     CommandSpec {
+        ticket: None,
         id: CommandId::new("c"),
         text: text.to_owned(),
         cwd: None,

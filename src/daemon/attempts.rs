@@ -100,6 +100,7 @@ impl Desk {
             task,
             label: run.label(task),
             service: run.plan.tasks[task].service.is_some(),
+            attempt: run.attempt_id(task, live.number),
         };
         let Some(warm) = self.sessions.get_mut(&live.session) else {
             let next = Upcoming { task, attempt: live.number, agent: live.agent };
@@ -142,10 +143,11 @@ impl Desk {
         let profile = spec.shell_profile.then(|| self.profile(&env, &plan, next.agent, spec));
         let shell = spec.shell.unwrap_or(plan.default_shell);
         let cwd = spec.cwd.as_ref().map_or_else(|| plan.root.clone(), |cwd| plan.root.join(cwd));
+        let told = owner.told(plan.session_defaults);
         let layers = [&plan.policy, &plan.agents[next.agent].policy, &spec.policy];
         let policy = layers.into_iter().filter(|layer| !layer.is_empty()).cloned().collect();
         let mut session =
-            SessionSpec { shell, profile, policy, ..self.session_spec(session, &cwd, env) };
+            SessionSpec { shell, profile, policy, ..self.session_spec(session, told, &cwd, env) };
         let resources = spec.resources.and(plan.agents[next.agent].resources);
         session.limits = session.limits.with(resources);
         self.register(&session, owner, now);
@@ -312,6 +314,7 @@ fn command_spec(
         Role::Step | Role::Verify => tier::limit(&text, task.class, task.limits, p95_ms),
     };
     CommandSpec {
+        ticket: None,
         limit,
         input_timeout_ms: task.limits.input_timeout_ms.unwrap_or(INPUT_TIMEOUT_MS),
         on_input: task.on_input.rules.clone(),

@@ -13,10 +13,11 @@ use crate::control::{
     Request, Response, Status,
 };
 use crate::domain::environment::{self, Layers, SessionFacts};
+use crate::domain::event::CancelWhy;
 use crate::domain::ids::SessionId;
 use crate::domain::outcome::{CommandState, Reason};
 use crate::domain::result::SCHEMA_VERSION;
-use crate::domain::session::{SessionLimits, SessionSpec, Shell, Size};
+use crate::domain::session::{SessionLimits, SessionOwner, SessionSpec, Shell, Size};
 use crate::domain::time::Timestamp;
 use crate::session::wire::{CommandEnd, Span};
 
@@ -33,7 +34,7 @@ impl Desk {
             Call::WatchRun { run } => self.watch_run(connection, id, &run, now),
             Call::CancelRun { run, now: at_once } => {
                 if self.runs.contains_key(&run) {
-                    self.cancel_run(&run, at_once, now);
+                    self.cancel_run(&run, CancelWhy::Requested, at_once, now);
                     self.reply(connection, id, Answer::Cancelling);
                 } else if self.past.iter().any(|line| line.run_id == run) {
                     self.refuse(connection, id, ended(run.as_str()));
@@ -55,6 +56,27 @@ impl Desk {
                 }
                 None => self.refuse(connection, id, unknown_run(run.as_str())),
             },
+            Call::Rejoin { .. } | Call::Resume { .. } | Call::Reclaim { .. } | Call::HandOver => {
+                let message = "adoption comes with the next commits".to_owned();
+                self.refuse(
+                    connection,
+                    id,
+                    Failure { kind: FailureKind::Internal, message, hint: None },
+                );
+            }
+            Call::Status => {
+                let status = Box::new(self.status(now));
+                self.reply(connection, id, Answer::Status { status });
+            }
+            Call::Board => self.act(Action::SendBoard { connection, request: id }),
+            of_a_session => self.asked_of_session(asker, of_a_session, now),
+        }
+    }
+
+    /// What concerns sessions and what runs in them.
+    fn asked_of_session(&mut self, asker: Asker, call: Call, now: Timestamp) {
+        let Asker { connection, request: id } = asker;
+        match call {
             Call::Exec { exec } => self.exec(asker, *exec, now),
             Call::ExecStart { exec } => self.exec_start(asker, *exec, now),
             Call::Wait { session, command, wait_ms } => {
@@ -87,11 +109,11 @@ impl Desk {
                 self.interrupt_exec(Asker { connection, request });
                 self.reply(connection, id, Answer::Cancelling);
             }
-            Call::Status => {
-                let status = Box::new(self.status(now));
-                self.reply(connection, id, Answer::Status { status });
+            other => {
+                let message = format!("no session has an answer to {other:?}");
+                let failure = Failure { kind: FailureKind::Internal, message, hint: None };
+                self.refuse(connection, id, failure);
             }
-            Call::Board => self.act(Action::SendBoard { connection, request: id }),
         }
     }
 
@@ -142,7 +164,7 @@ impl Desk {
     ) -> (SessionId, Option<Box<SessionSpec>>) {
         let id = names::session();
         let env = self.own_env(&id, &exec.env);
-        let mut spec = self.session_spec(id.clone(), &exec.cwd, env);
+        let mut spec = self.session_spec(id.clone(), owner.told(exec.defaults), &exec.cwd, env);
         spec.shell = exec.shell;
         spec.policy =
             Some(&exec.policy).filter(|policy| !policy.is_empty()).into_iter().cloned().collect();
@@ -181,10 +203,14 @@ impl Desk {
     pub(super) fn session_spec(
         &self,
         id: SessionId,
+        owner: SessionOwner,
         cwd: &Path,
         env: Vec<environment::Variable>,
     ) -> SessionSpec {
         SessionSpec {
+            owner,
+            door: self.folders.doors.clone(),
+            patience_ms: self.patience_ms,
             cwd: cwd.to_owned(),
             env: environment::pairs(env),
             shell: Shell::default(),

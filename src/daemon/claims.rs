@@ -40,7 +40,7 @@ impl Session {
     /// session belongs to the task.
     pub(super) fn first_claim(owner: &Owner, person: &Claim) -> Claim {
         match owner {
-            Owner::Attempt { label, .. } | Owner::Upcoming { label } => {
+            Owner::Attempt { label, .. } | Owner::Upcoming { label, .. } => {
                 Claim::session(label.clone())
             }
             Owner::Call { .. } | Owner::Kept { .. } => person.clone(),
@@ -55,7 +55,7 @@ impl Session {
     fn standing(&self, now: Timestamp) -> Standing {
         let (home, task) = match &self.owner {
             Owner::Attempt { label, service, .. } => (Some(label.clone()), !service),
-            Owner::Upcoming { label } => (Some(label.clone()), true),
+            Owner::Upcoming { label, .. } => (Some(label.clone()), true),
             Owner::Call { .. } | Owner::Kept { .. } => (None, false),
         };
         let lapses_at = self.stay.as_ref().and_then(|stay| stay.lapses_at);

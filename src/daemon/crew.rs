@@ -306,7 +306,7 @@ impl Crew {
         let id = spec.id.clone();
         tokio::spawn(forward(id.clone(), holder.facts, self.inbox.clone()));
         let asks = holder.asks;
-        for ask in std::iter::once(Ask::Open { spec }).chain(then) {
+        for ask in std::iter::once(Ask::Open { spec: Box::new(spec) }).chain(then) {
             asks.send(&ask).map_err(|e| format!("cannot tell a holder what to open: {e}"))?;
         }
         self.links.insert(id, Link { asks, probe: None });

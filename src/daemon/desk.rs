@@ -20,7 +20,7 @@ use super::sessions::Session;
 use crate::control::{ClosedWhy, Failure, FailureKind, Response, RunLine};
 use crate::domain::board::{BoardEntry, Version, Writer};
 use crate::domain::claim::Claim;
-use crate::domain::event::{Event as Fact, Stamped};
+use crate::domain::event::{CancelWhy, Event as Fact, Stamped};
 use crate::domain::ids::{RunId, SessionId, WorkspaceId};
 use crate::domain::time::Timestamp;
 
@@ -30,6 +30,9 @@ const AFTER_EXEC_MS: u64 = 10_000;
 const AFTER_SESSION_MS: u64 = 60_000;
 /// And this long after it began when nobody came.
 const UNUSED_MS: u64 = 10_000;
+
+/// How long a holder waits for a coordinator before it ends its tree and itself (design, section 5).
+const PATIENCE_MS: u64 = 5 * 60_000;
 
 /// Where this workspace's things lie.
 #[derive(Clone, Debug)]
@@ -44,6 +47,8 @@ pub(super) struct Folders {
     pub runs: PathBuf,
     /// Where sessions' private temporary folders are made.
     pub tmp: PathBuf,
+    /// Where holders listen that have no coordinator.
+    pub doors: PathBuf,
     /// The coordinator's socket.
     pub socket: PathBuf,
     /// The board's snapshot file.
@@ -82,6 +87,8 @@ pub(super) struct Desk {
     pub(super) inputs: u64,
     /// What all command-line calls hold by: this user's claim.
     pub(super) person: Claim,
+    /// How long a holder waits for a coordinator, in ms.
+    pub(super) patience_ms: u64,
     pub(super) since: Timestamp,
     /// Version of the last entry that this node wrote.
     pub(super) version: Version,
@@ -115,6 +122,7 @@ impl Desk {
             swept_at: None,
             inputs: 0,
             person: Claim::command_line(0),
+            patience_ms: PATIENCE_MS,
             since: now,
             version,
             decision: Decision::default(),
@@ -223,7 +231,7 @@ impl Desk {
         self.terminating = true;
         let runs: Vec<RunId> = self.runs.keys().cloned().collect();
         for run in runs {
-            self.cancel_run(&run, false, now);
+            self.cancel_run(&run, CancelWhy::ShuttingDown, false, now);
         }
         let free: Vec<SessionId> = self
             .sessions
@@ -244,7 +252,7 @@ impl Desk {
             .filter_map(|run| run.client_gone(connection).then(|| run.id.clone()))
             .collect();
         for run in orphaned {
-            self.cancel_run(&run, false, now);
+            self.cancel_run(&run, CancelWhy::ClientLost, false, now);
         }
         self.pending.drop_connection(connection);
         self.drop_asker(connection, now);

@@ -152,6 +152,7 @@ impl Desk {
         let limits = TimeLimits { timeout_ms: exec.timeout_ms, ..TimeLimits::default() };
         let p95_ms = self.durations.p95_ms(&exec.text);
         let spec = CommandSpec {
+            ticket: exec.ticket.clone(),
             id: id.clone(),
             text: exec.text.clone(),
             // A new session starts there; one that is kept stays where it is unless told.

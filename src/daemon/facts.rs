@@ -34,6 +34,8 @@ impl Desk {
         }
         match fact.body {
             FactBody::Opened { holder, shell } => self.opened(id, holder, shell, now),
+            // Only adopted holders introduce themselves, and the crew hears that.
+            FactBody::Present { .. } => {}
             FactBody::OpenFailed { message } => self.open_failed(id, &message, now),
             FactBody::Started { command, at, offset } => {
                 self.started(id, &command, at, offset, now)

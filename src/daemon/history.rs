@@ -70,7 +70,14 @@ impl History {
             | Event::AttemptReady { .. }
             | Event::AttemptEnded { .. }
             | Event::TaskSettled { .. }
-            | Event::RunCancelled { .. } => {}
+            | Event::RunCancelled { .. }
+            | Event::RunResumed { .. }
+            | Event::TaskAdded { .. }
+            | Event::RunSealed { .. }
+            | Event::TaskCancelled { .. }
+            | Event::TaskRetried { .. }
+            | Event::SessionOpened { .. }
+            | Event::SessionClosed { .. } => {}
         }
     }
 }
@@ -101,6 +108,8 @@ mod tests {
             plan: Box::new(plan.clone()),
             options: Default::default(),
             selected: None,
+            allowed: Default::default(),
+            detached: false,
         };
         let ended = Event::RunEnded {
             run: "a".into(),

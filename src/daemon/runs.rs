@@ -12,7 +12,7 @@ use super::story::CommandStory;
 use super::warming::Warm;
 use crate::control::{Answer, ClosedWhy, Failure, FailureKind, Notice, Response, RunLine, Submit};
 use crate::domain::environment;
-use crate::domain::event::{ClientEnv, Event as Record};
+use crate::domain::event::{CancelWhy, ClientEnv, Event as Record};
 use crate::domain::ids::{AttemptId, CommandId, RunId, SessionId};
 use crate::domain::outcome::{RunOutcome, TaskReason, TaskState};
 use crate::domain::plan::Plan;
@@ -141,6 +141,8 @@ impl Desk {
                 plan: Box::new(plan.clone()),
                 options: options.clone(),
                 selected: selected.clone(),
+                allowed: env.allowed.clone(),
+                detached: detach,
             },
             now,
         );
@@ -203,8 +205,14 @@ impl Desk {
         Some(report)
     }
 
-    pub(super) fn cancel_run(&mut self, run: &RunId, at_once: bool, now: Timestamp) {
-        self.record(Record::RunCancelled { run: run.clone() }, now);
+    pub(super) fn cancel_run(
+        &mut self,
+        run: &RunId,
+        why: CancelWhy,
+        at_once: bool,
+        now: Timestamp,
+    ) {
+        self.record(Record::RunCancelled { run: run.clone(), why }, now);
         self.run_step(run, Event::CancelRun, now);
         if at_once {
             // Closing ends everything without the courtesies that a command's end has.

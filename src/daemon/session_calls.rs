@@ -36,11 +36,11 @@ impl Desk {
         self.stay_for_session(now);
         let id = names::session();
         let env = self.own_env(&id, &new.env);
-        let mut spec = self.session_spec(id.clone(), &new.cwd, env);
+        let owner = Owner::Kept { name: new.name.clone(), by_exec: false, askers: Vec::new() };
+        let mut spec = self.session_spec(id.clone(), owner.told(new.defaults), &new.cwd, env);
         spec.shell = new.shell;
         spec.size = new.size;
         spec.policy = Some(new.policy).filter(|policy| !policy.is_empty()).into_iter().collect();
-        let owner = Owner::Kept { name: new.name.clone(), by_exec: false, askers: Vec::new() };
         self.register(&spec, owner, now);
         self.set_ttl(&id, new.defaults);
         if let Some(name) = new.name {

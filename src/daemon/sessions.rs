@@ -5,12 +5,13 @@ use std::path::PathBuf;
 
 use super::claims::Stay;
 use super::inbox::ConnectionId;
+use super::lifecycle::TTL_MS;
 use super::shelf::Entry;
 use super::story::{CommandRecord, CommandStory};
 use crate::control::{Closed, ClosedWhy, CommandView, Echo, Origin, SessionLine, SessionView};
 use crate::domain::claim::Claim;
-use crate::domain::ids::{CommandId, RunId, SessionId};
-use crate::domain::session::{SessionSpec, Shell, Size};
+use crate::domain::ids::{AttemptId, CommandId, RunId, SessionId};
+use crate::domain::session::{SessionDefaults, SessionOwner, SessionSpec, Shell, Size};
 use crate::domain::time::Timestamp;
 use crate::session::wire::Listener;
 
@@ -99,11 +100,15 @@ pub(super) enum Owner {
         label: String,
         /// True when the task is a service.
         service: bool,
+        /// The attempt.
+        attempt: AttemptId,
     },
     /// Opened ahead for an attempt that has not begun; its own once it does.
     Upcoming {
         /// `RUN/ID`, for people.
         label: String,
+        /// The attempt.
+        attempt: AttemptId,
     },
     /// One `exec`'s: closed after its only command, and answered for then.
     Call {
@@ -119,6 +124,22 @@ pub(super) enum Owner {
         /// Who waits for which command.
         askers: Vec<(CommandId, Asker)>,
     },
+}
+
+impl Owner {
+    /// The same as a holder is told it.
+    pub(super) fn told(&self, defaults: SessionDefaults) -> SessionOwner {
+        match self {
+            Self::Attempt { attempt, .. } => SessionOwner::Attempt { attempt: attempt.clone() },
+            Self::Upcoming { attempt, .. } => SessionOwner::Upcoming { attempt: attempt.clone() },
+            Self::Call { .. } => SessionOwner::Call,
+            Self::Kept { name, by_exec, .. } => SessionOwner::Kept {
+                name: name.clone(),
+                by_exec: *by_exec,
+                ttl_ms: defaults.ttl_ms.unwrap_or(TTL_MS),
+            },
+        }
+    }
 }
 
 /// A client's pending request.
@@ -302,7 +323,7 @@ impl Session {
         let command = self.commands.last().map(|record| record.text.clone());
         let (purpose, task, service) = match &self.owner {
             Owner::Attempt { label, service, .. } => ("task", Some(label.clone()), *service),
-            Owner::Upcoming { label } => ("task", Some(label.clone()), false),
+            Owner::Upcoming { label, .. } => ("task", Some(label.clone()), false),
             Owner::Call { .. } | Owner::Kept { by_exec: true, .. } => ("exec", None, false),
             Owner::Kept { by_exec: false, .. } => ("session", None, false),
         };

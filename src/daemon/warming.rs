@@ -41,7 +41,8 @@ impl Desk {
             let session = names::session();
             let Some(run) = self.runs.get_mut(id) else { return };
             run.warm.push(Warm { next, session: session.clone(), since: now });
-            let owner = Owner::Upcoming { label: run.label(next.task) };
+            let attempt = run.attempt_id(next.task, next.attempt);
+            let owner = Owner::Upcoming { label: run.label(next.task), attempt };
             self.open_for(id, next, session, owner, now);
         }
     }

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::board::BoardEntry;
 use super::ids::{AgentName, AttemptId, CommandId, RunId, SessionId};
 use super::outcome::{CommandState, Reason, RunOutcome, TaskReason, TaskState};
-use super::plan::Plan;
+use super::plan::{Plan, TaskSpec};
+use super::process::ProcessIdentity;
+use super::session::SessionOwner;
 use super::time::Timestamp;
 
 /// One line of the journal.
@@ -31,6 +33,34 @@ pub enum Event {
         options: RunOptions,
         /// Only these tasks, when set (`--only`, `--from`).
         selected: Option<Vec<usize>>,
+        /// The allow-listed part of the client's environment, so that another coordinator can go
+        /// on with the run.
+        #[serde(default)]
+        allowed: BTreeMap<String, String>,
+        /// True when the run outlives its client.
+        #[serde(default)]
+        detached: bool,
+    },
+    /// A run that was cut off, cancelled or escalated goes on: what has succeeded stays so.
+    RunResumed {
+        /// The run.
+        run: RunId,
+        /// Its options from now on.
+        options: RunOptions,
+        /// True when it outlives its client.
+        detached: bool,
+    },
+    /// A task joined a run that is open for more (`task dispatch`).
+    TaskAdded {
+        /// The run.
+        run: RunId,
+        /// The task; its `after` are indices into the run's plan.
+        task: Box<TaskSpec>,
+    },
+    /// Nothing is added to an open run any more: it ends with its tasks.
+    RunSealed {
+        /// The run.
+        run: RunId,
     },
     /// An attempt is about to start; durable before it does.
     AttemptStarted {
@@ -70,6 +100,20 @@ pub enum Event {
         /// How long it took.
         duration_ms: u64,
     },
+    /// A session's shell is there.
+    SessionOpened {
+        /// The session.
+        session: SessionId,
+        /// Whose it is.
+        owner: SessionOwner,
+        /// The process that is the session.
+        holder: ProcessIdentity,
+    },
+    /// A session is over and its tree gone.
+    SessionClosed {
+        /// The session.
+        session: SessionId,
+    },
     /// An attempt is over and its process tree gone.
     AttemptEnded {
         /// Which.
@@ -92,6 +136,23 @@ pub enum Event {
     RunCancelled {
         /// The run.
         run: RunId,
+        /// Why.
+        #[serde(default)]
+        why: CancelWhy,
+    },
+    /// Somebody asked for one task's end.
+    TaskCancelled {
+        /// The run.
+        run: RunId,
+        /// Index in its plan.
+        task: usize,
+    },
+    /// Somebody asked for another attempt of a task that is settled.
+    TaskRetried {
+        /// The run.
+        run: RunId,
+        /// Index in its plan.
+        task: usize,
     },
     /// All tasks of the run are settled.
     RunEnded {
@@ -109,6 +170,19 @@ pub enum Event {
         /// The entry as it is now.
         entry: BoardEntry,
     },
+}
+
+/// Why a run was cancelled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CancelWhy {
+    /// Somebody asked for it.
+    #[default]
+    Requested,
+    /// The client that it lived as long as is gone.
+    ClientLost,
+    /// The coordinator was told to end.
+    ShuttingDown,
 }
 
 /// What an attempt came to.

@@ -11,6 +11,7 @@ pub mod manifest;
 pub mod outcome;
 pub mod permission;
 pub mod plan;
+pub mod process;
 pub mod raw_path;
 pub mod result;
 pub mod session;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::ids::{CommandId, SessionId};
+use super::ids::{AttemptId, CommandId, SessionId};
 use super::permission::Permissions;
 use super::plan::{InputRule, Ready, ResourceLimits, StopRule};
 use super::raw_path;
@@ -39,6 +39,40 @@ pub struct SessionSpec {
     /// What it and each of its commands may take.
     #[serde(default)]
     pub limits: SessionLimits,
+    /// Whose it is, for a coordinator that finds it without knowing of it.
+    pub owner: SessionOwner,
+    /// The folder in which its holder listens while it has no coordinator, as `ID.sock`.
+    #[serde(with = "raw_path")]
+    pub door: PathBuf,
+    /// How long the holder then waits before it ends everything, in ms.
+    pub patience_ms: u64,
+}
+
+/// Whose a session is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "owner", rename_all = "snake_case")]
+pub enum SessionOwner {
+    /// An attempt's.
+    Attempt {
+        /// Which.
+        attempt: AttemptId,
+    },
+    /// Opened ahead for an attempt that may come; whose it is then is in the journal.
+    Upcoming {
+        /// Which.
+        attempt: AttemptId,
+    },
+    /// One `exec`'s.
+    Call,
+    /// Kept for the next command.
+    Kept {
+        /// Its name, if it has one.
+        name: Option<String>,
+        /// True when `exec` made it.
+        by_exec: bool,
+        /// How long it may stay unused, in ms.
+        ttl_ms: u64,
+    },
 }
 
 /// What a session and each of its commands may take.
@@ -193,6 +227,10 @@ pub struct CommandSpec {
     pub merge: bool,
     /// Present for a service: watched until ready, and no tier.
     pub ready: Option<Ready>,
+    /// The client's own name for its request, by which it finds the command again after its
+    /// coordinator was lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ticket: Option<String>,
 }
 
 /// What becomes of a command that waits for input which nothing answers.

@@ -199,6 +199,8 @@ mod tests {
                 plan: plan(&["done", "ran", "never"]),
                 options: Default::default(),
                 selected: None,
+                allowed: Default::default(),
+                detached: false,
             },
             started("done"),
             started("ran"),

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::ids::CommandId;
 use crate::domain::key::{Input, Written};
 use crate::domain::outcome::{CommandState, Reason};
+use crate::domain::process::ProcessIdentity;
 use crate::domain::result::{Awaiting, Child, Note};
 use crate::domain::session::{CommandSpec, SessionSpec, Size};
 use crate::domain::time::Timestamp;
@@ -17,7 +18,7 @@ pub enum Ask {
     /// Always the first: what the session is made of.
     Open {
         /// The session.
-        spec: SessionSpec,
+        spec: Box<SessionSpec>,
     },
     /// Run a command once those before it have ended.
     Run {
@@ -63,7 +64,13 @@ pub enum Ask {
     },
     /// End everything in the session, then say `Closed`.
     Close,
-    /// Facts up to this number need not be kept.
+    /// The first word of a coordinator that takes the session on from another one. An epoch that
+    /// is not greater than the last is refused: its coordinator has been replaced.
+    Adopt {
+        /// The coordinator's epoch: the number of its `CoordinatorStarted` in the journal.
+        epoch: u64,
+    },
+    /// Facts up to this number are on record.
     Ack {
         /// The number.
         through: u64,
@@ -90,6 +97,13 @@ pub enum FactBody {
         holder: i32,
         /// The shell's.
         shell: i32,
+    },
+    /// The first word of a holder to a coordinator that adopts it; its number is 0. All facts that
+    /// no coordinator has acknowledged follow under their own numbers, and with them the latest
+    /// command's, whether acknowledged or not.
+    Present {
+        /// Who and how it is.
+        present: Box<Present>,
     },
     /// The session could not be opened; the holder ends.
     OpenFailed {
@@ -177,6 +191,42 @@ pub enum FactBody {
         /// Processes that could not be ended (another uid, uninterruptible), by pid.
         survivors: Vec<Child>,
     },
+}
+
+/// Version of what a coordinator and the holders of an earlier one say to each other.
+pub const LINK_VERSION: u32 = 1;
+
+/// A holder as it introduces itself to a coordinator that it was not born with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Present {
+    /// `LINK_VERSION` of the holder.
+    pub version: u32,
+    /// What the session was made of.
+    pub spec: SessionSpec,
+    /// The holder.
+    pub holder: ProcessIdentity,
+    /// The shell's pid, once it is there.
+    pub shell: Option<i32>,
+    /// The commands that it was given, oldest first: the latest that have ended, the one that runs,
+    /// and those that wait.
+    pub commands: Vec<KnownCommand>,
+    /// The end of `out.raw`.
+    pub end: u64,
+    /// The ports that its processes listen on.
+    pub ports: Vec<Listener>,
+    /// True while everything in it is being ended.
+    pub closing: bool,
+}
+
+/// A command that a holder was given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownCommand {
+    /// Its id.
+    pub command: CommandId,
+    /// Its text.
+    pub text: String,
+    /// The client's own name for it.
+    pub ticket: Option<String>,
 }
 
 /// A listening socket of the session's tree.

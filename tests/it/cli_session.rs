@@ -321,6 +321,7 @@ fn t100_a_command_that_was_left_alone_is_waited_for_by_its_id() {
     let house = House::new();
     open(&house, &["s"]);
     let exec = Exec {
+        ticket: None,
         text: "echo begun; read x; sleep 0.5; echo $x".to_owned(),
         cwd: house.workspace(),
         cwd_given: false,

@@ -137,6 +137,7 @@ impl Exec {
             })?;
         }
         Ok(Wanted {
+            ticket: None,
             text: self.text()?,
             cwd,
             cwd_given: self.cwd.is_some(),
@@ -334,6 +335,7 @@ mod tests {
 
     fn wanted() -> Wanted {
         Wanted {
+            ticket: None,
             text: "true".to_owned(),
             cwd: "/".into(),
             cwd_given: false,

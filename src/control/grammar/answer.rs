@@ -129,6 +129,8 @@ pub enum Answer {
     },
     /// To `Detach`.
     Detached,
+    /// To `HandOver`.
+    HandingOver,
     /// To `Status`.
     Status {
         /// The picture.

@@ -3,12 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Exec, NewSession, Seen, Submit};
+use crate::domain::event::{ClientEnv, RunOptions};
 use crate::domain::ids::{CommandId, RunId, SessionId};
 use crate::domain::key::Input;
 use crate::domain::session::Size;
 
 /// Version of this grammar. Client and coordinator have to agree on it exactly.
-pub const CONTROL_VERSION: u32 = 3;
+pub const CONTROL_VERSION: u32 = 4;
 
 /// A client's question. Replies carry its number, so several may be under way at once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,6 +47,27 @@ pub enum Call {
         /// Straight to KILL.
         now: bool,
     },
+    /// Go on following a run after its coordinator was lost, with what is never written down:
+    /// answered as `WatchRun`. The run lives as long as this connection from then on, unless it is
+    /// detached.
+    Rejoin {
+        /// Which.
+        run: RunId,
+        /// The caller's environment, filtered.
+        env: ClientEnv,
+    },
+    /// Go on with a run that has ended without success, or that no client is left of: what has
+    /// succeeded stays so. Answered as `Submit`.
+    Resume {
+        /// Which.
+        run: RunId,
+        /// Its options from now on; as before otherwise.
+        options: Option<RunOptions>,
+        /// The caller's environment, filtered.
+        env: ClientEnv,
+        /// True when it outlives its client.
+        detach: bool,
+    },
     /// All runs that the workspace knows.
     ListRuns,
     /// A run's whole report as far as it goes.
@@ -58,6 +80,11 @@ pub enum Call {
     Exec {
         /// What.
         exec: Box<Exec>,
+    },
+    /// Go on waiting for an `Exec` whose coordinator was lost: answered as `Exec`.
+    Reclaim {
+        /// The ticket of that `Exec`.
+        ticket: String,
     },
     /// Interrupt an `Exec` of this connection. Answered with `Cancelling`; the `Exec` itself is
     /// answered with `Ran` once its command's tree is gone.
@@ -148,6 +175,9 @@ pub enum Call {
         /// The size.
         size: Size,
     },
+    /// End, and leave everything to the coordinator that comes next. Answered with `HandingOver`
+    /// once the journal has all.
+    HandOver,
     /// What runs and what waits.
     Status,
     /// The board.

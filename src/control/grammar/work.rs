@@ -60,4 +60,8 @@ pub struct Exec {
     pub session: Option<String>,
     /// What holds for a session that has to be made, and for sessions at large.
     pub defaults: SessionDefaults,
+    /// The client's own, unguessable name for this call: with it the call is found again after its
+    /// coordinator was lost (`Reclaim`).
+    #[serde(default)]
+    pub ticket: Option<String>,
 }

@@ -27,6 +27,7 @@ impl Table {
     fn new() -> Self {
         let at = |name: &str| PathBuf::from("/d").join(name);
         let folders = Folders {
+            doors: "/run/h".into(),
             root: at("ws"),
             sessions: at("sessions"),
             runs: at("runs"),
@@ -116,6 +117,7 @@ fn open(name: Option<&str>, defaults: SessionDefaults) -> Call {
 
 fn exec(session: Option<&str>) -> Exec {
     Exec {
+        ticket: None,
         text: "true".to_owned(),
         cwd: "/".into(),
         cwd_given: false,

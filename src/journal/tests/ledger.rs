@@ -123,6 +123,8 @@ fn an_event_without_json_hurts_nobody_else() {
         plan: Box::new(plan),
         options: crate::domain::event::RunOptions::default(),
         selected: None,
+        allowed: Default::default(),
+        detached: false,
     };
     let (good, bad, after) = (
         journal.append(vec![event(1)], false),

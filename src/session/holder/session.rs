@@ -172,7 +172,7 @@ impl Session {
             }
             Ask::Close => self.close(now_ms),
             // A second Open has no meaning; Ack is the outbox's.
-            Ask::Open { .. } | Ask::Ack { .. } => {}
+            Ask::Open { .. } | Ask::Adopt { .. } | Ask::Ack { .. } => {}
         }
     }
 

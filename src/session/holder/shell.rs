@@ -474,6 +474,9 @@ mod tests {
             tmp: folder.path().to_owned(),
             policy: Vec::new(),
             limits: Default::default(),
+            owner: crate::domain::session::SessionOwner::Call,
+            door: folder.path().to_owned(),
+            patience_ms: 0,
         };
         let lacking = Table { places: &[], ..crate::session::shells::table::fish() };
         let error = find(&lacking, &spec).unwrap_err();

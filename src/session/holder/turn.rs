@@ -234,7 +234,7 @@ impl Holder {
     fn take_ask(&mut self, ask: Ask) {
         let now_ms = self.clock.now_ms();
         match (ask, &mut self.session) {
-            (Ask::Open { spec }, None) => match Session::open(spec, self.clock) {
+            (Ask::Open { spec }, None) => match Session::open(*spec, self.clock) {
                 Ok(session) => self.session = Some(session),
                 Err(error) => {
                     let message = error.to_string();

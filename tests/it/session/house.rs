@@ -73,6 +73,9 @@ pub(super) fn spec(folder: &std::path::Path) -> SessionSpec {
         tmp: folder.join("tmp"),
         policy: Vec::new(),
         limits: SessionLimits::default(),
+        owner: callboard::domain::session::SessionOwner::Call,
+        door: folder.join("door"),
+        patience_ms: 0,
     }
 }
 
@@ -90,7 +93,7 @@ pub(super) async fn open_as(
     spec: SessionSpec,
 ) -> Result<Session, String> {
     let link = stage.open().unwrap();
-    link.send(&Ask::Open { spec }).unwrap();
+    link.send(&Ask::Open { spec: Box::new(spec) }).unwrap();
     let mut session = Session {
         link,
         folder,
@@ -114,6 +117,7 @@ pub(super) async fn open_as(
 /// A command with wide limits.
 pub(super) fn command(id: &str, text: &str) -> CommandSpec {
     CommandSpec {
+        ticket: None,
         id: CommandId::new(id),
         text: text.to_owned(),
         cwd: None,

@@ -108,7 +108,7 @@ impl Round {
         }
         let report = self.end(&run)?;
         checks::all(&mut self, &run, &report)?;
-        Ok(self.story)
+        Ok(self.story.clone())
     }
 
     /// Starts the run, and waits until it is acknowledged.

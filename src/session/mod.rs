@@ -5,8 +5,10 @@
 //! Linux's alone. `shells` holds what differs between shells.
 
 mod cgroup;
+pub mod door;
 mod driver;
 pub mod holder;
+pub mod identity;
 pub mod link;
 mod os;
 mod profile;

@@ -121,7 +121,7 @@ fn journal_and_report_agree(
                 told.attempts, recorded.started
             ));
         }
-        if (told.state == "succeeded") != !recorded.succeeded.is_empty() {
+        if (told.state == "succeeded") == recorded.succeeded.is_empty() {
             return Err(format!("{task} is {}, recorded {:?}", told.state, recorded.succeeded));
         }
     }

@@ -125,7 +125,7 @@ impl Round {
         self.until("the run is known", |round| {
             let listed = round.house.call(&["run", "ls", "--json"]);
             let run = listed.json()["runs"][0]["run_id"].as_str().map(str::to_owned);
-            run.ok_or_else(|| listed.stdout)
+            run.ok_or(listed.stdout)
         })
     }
 

@@ -7,6 +7,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::domain::ids::Tag;
+
+use super::graph::Rank;
 use super::pool::Pool;
 
 /// The ready tasks of a run, by their place in the order of choice.
@@ -14,20 +17,20 @@ use super::pool::Pool;
 pub(super) struct Dispatch {
     pool: Pool,
     /// The ready tasks of each group.
-    ready: Vec<BTreeSet<usize>>,
+    ready: Vec<BTreeSet<Rank>>,
     /// (rank, group) of the best task of each group that has a ready task and an agent with room.
-    open: BTreeSet<(usize, usize)>,
+    open: BTreeSet<(Rank, usize)>,
     /// What of each group is in `open`.
-    listed: Vec<Option<usize>>,
-    /// How many more tasks may run at a time.
-    slots: u32,
+    listed: Vec<Option<Rank>>,
+    /// How many more tasks may run at a time; less than none where fewer may than do.
+    slots: i64,
 }
 
 /// A task taken off the queue, with the agent that has been given it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pick {
     /// The task's place in the order of choice.
-    pub(super) rank: usize,
+    pub(super) rank: Rank,
     /// The agent.
     pub(super) agent: usize,
 }
@@ -41,7 +44,7 @@ impl Dispatch {
             ready: vec![BTreeSet::new(); groups],
             open: BTreeSet::new(),
             listed: vec![None; groups],
-            slots: jobs.max(1),
+            slots: i64::from(jobs.max(1)),
         }
     }
 
@@ -56,13 +59,13 @@ impl Dispatch {
     }
 
     /// A task of the group became ready.
-    pub(super) fn insert(&mut self, group: usize, rank: usize) {
+    pub(super) fn insert(&mut self, group: usize, rank: Rank) {
         self.ready[group].insert(rank);
         self.relist(group);
     }
 
     /// A task of the group is ready no more.
-    pub(super) fn remove(&mut self, group: usize, rank: usize) {
+    pub(super) fn remove(&mut self, group: usize, rank: Rank) {
         self.ready[group].remove(&rank);
         self.relist(group);
     }
@@ -76,7 +79,7 @@ impl Dispatch {
 
     /// Takes the best ready task that can start now and gives it to an agent.
     pub(super) fn take_next(&mut self) -> Option<Pick> {
-        if self.slots == 0 {
+        if self.slots <= 0 {
             return None;
         }
         let &(rank, group) = self.open.first()?;
@@ -88,6 +91,30 @@ impl Dispatch {
             self.relist_served_by(agent);
         }
         Some(Pick { rank, agent })
+    }
+
+    /// Gives a task that is ready, or was, to an agent, whether or not there is room: it runs already.
+    pub(super) fn take(&mut self, group: usize, rank: Rank, agent: usize) {
+        self.slots -= 1;
+        let filled = self.pool.take(agent);
+        self.remove(group, rank);
+        if filled {
+            self.relist_served_by(agent);
+        }
+    }
+
+    /// As many tasks may run at a time from now on as `jobs` says, instead of `before`.
+    pub(super) fn resize(&mut self, before: u32, jobs: u32) {
+        self.slots += i64::from(jobs.max(1)) - i64::from(before.max(1));
+    }
+
+    /// One more task, with these tags. False when no agent carries them all.
+    pub(super) fn add(&mut self, needs: &[Tag]) -> bool {
+        let served = self.pool.add(needs);
+        let groups = self.pool.groups();
+        self.ready.resize_with(groups, BTreeSet::new);
+        self.listed.resize(groups, None);
+        served
     }
 
     /// The best ready tasks, at most `count` of them, of those whose agent is certain: choosing

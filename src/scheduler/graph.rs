@@ -1,10 +1,10 @@
-//! Who waits for whom, laid out once: lists of edges in both directions, each in one piece of
-//! memory, and the order in which ready tasks are taken.
+//! Who waits for whom, and the order in which ready tasks are taken. A run that is open for more
+//! grows at its end: a task can only wait for those that are there before it.
 
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use crate::domain::plan::{Plan, When};
+use crate::domain::plan::{Dependency, Plan, TaskSpec, When};
 
 /// One entry of some task's `after`, seen from either end.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,14 @@ pub(super) struct Edge {
     pub(super) when: When,
 }
 
+/// A task's place in the order of choice: priority first, then the manifest's order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rank {
+    priority: Reverse<i64>,
+    /// The task.
+    pub(super) task: usize,
+}
+
 /// The shape of a run. Dependencies on tasks that do not take part are left out: they count as
 /// satisfied.
 #[derive(Debug)]
@@ -23,12 +31,9 @@ pub(super) struct Graph {
     pub(super) members: Vec<usize>,
     /// Whether a task takes part.
     member: Vec<bool>,
-    /// Place of a task in the order of choice: priority first, then the manifest's order.
-    rank: Vec<usize>,
-    /// The task at a place.
-    by_rank: Vec<usize>,
-    dependencies: Edges,
-    dependents: Edges,
+    priority: Vec<i64>,
+    dependencies: Vec<Vec<Edge>>,
+    dependents: Vec<Vec<Edge>>,
 }
 
 impl Graph {
@@ -41,26 +46,39 @@ impl Graph {
                 *entry = true;
             }
         }
-        let members: Vec<usize> = (0..count).filter(|task| member[*task]).collect();
-        let mut by_rank: Vec<usize> = (0..count).collect();
-        by_rank.sort_by_key(|task| (Reverse(plan.tasks[*task].priority), *task));
-        let mut rank = vec![0; count];
-        for (place, &task) in by_rank.iter().enumerate() {
-            rank[task] = place;
-        }
-        let pairs = || {
-            members.iter().flat_map(|&task| {
-                let after = plan.tasks[task].after.iter();
-                after
-                    .filter(|dependency| member.get(dependency.task) == Some(&true))
-                    .map(move |dependency| (task, dependency.task, dependency.when))
-            })
+        let mut graph = Self {
+            members: (0..count).filter(|task| member[*task]).collect(),
+            member,
+            priority: plan.tasks.iter().map(|task| task.priority).collect(),
+            dependencies: vec![Vec::new(); count],
+            dependents: vec![Vec::new(); count],
         };
-        let dependencies =
-            Edges::new(count, || pairs().map(|(task, on, when)| (task, Edge { task: on, when })));
-        let dependents =
-            Edges::new(count, || pairs().map(|(task, on, when)| (on, Edge { task, when })));
-        Self { members, member, rank, by_rank, dependencies, dependents }
+        for at in 0..graph.members.len() {
+            let task = graph.members[at];
+            graph.connect(task, &plan.tasks[task].after);
+        }
+        graph
+    }
+
+    /// Puts one more task at the end. Its number is the answer.
+    pub(super) fn add(&mut self, spec: &TaskSpec) -> usize {
+        let task = self.member.len();
+        self.member.push(true);
+        self.members.push(task);
+        self.priority.push(spec.priority);
+        self.dependencies.push(Vec::new());
+        self.dependents.push(Vec::new());
+        self.connect(task, &spec.after);
+        task
+    }
+
+    fn connect(&mut self, task: usize, after: &[Dependency]) {
+        for &Dependency { task: on, when } in after {
+            if self.has(on) {
+                self.dependencies[task].push(Edge { task: on, when });
+                self.dependents[on].push(Edge { task, when });
+            }
+        }
     }
 
     /// Whether the task takes part in the run.
@@ -69,60 +87,23 @@ impl Graph {
     }
 
     /// The task's place in the order of choice.
-    pub(super) fn rank(&self, task: usize) -> usize {
-        self.rank[task]
-    }
-
-    /// The task at a place in the order of choice.
-    pub(super) fn at_rank(&self, rank: usize) -> usize {
-        self.by_rank[rank]
+    pub(super) fn rank(&self, task: usize) -> Rank {
+        Rank { priority: Reverse(self.priority[task]), task }
     }
 
     /// What the task waits for.
     pub(super) fn dependencies(&self, task: usize) -> &[Edge] {
-        &self.dependencies.list[self.dependencies.range(task)]
+        &self.dependencies[task]
     }
 
     /// Places of the edges to those that wait for the task, for `dependent`: walking by place
     /// leaves the run free to change meanwhile.
     pub(super) fn dependents(&self, task: usize) -> Range<usize> {
-        self.dependents.range(task)
+        0..self.dependents[task].len()
     }
 
-    /// The edge at a place.
-    pub(super) fn dependent(&self, place: usize) -> Edge {
-        self.dependents.list[place]
-    }
-}
-
-/// For each task a list of edges, all lists in one vector.
-#[derive(Debug)]
-struct Edges {
-    starts: Vec<usize>,
-    list: Vec<Edge>,
-}
-
-impl Edges {
-    /// Sorts the edges by owner, by counting; their order within an owner stays.
-    fn new<I: Iterator<Item = (usize, Edge)>>(count: usize, edges: impl Fn() -> I) -> Self {
-        let mut starts = vec![0; count + 1];
-        for (owner, _) in edges() {
-            starts[owner + 1] += 1;
-        }
-        for owner in 0..count {
-            starts[owner + 1] += starts[owner];
-        }
-        let blank = Edge { task: 0, when: When::Success };
-        let mut list = vec![blank; starts[count]];
-        let mut next = starts.clone();
-        for (owner, edge) in edges() {
-            list[next[owner]] = edge;
-            next[owner] += 1;
-        }
-        Self { starts, list }
-    }
-
-    fn range(&self, owner: usize) -> Range<usize> {
-        self.starts[owner]..self.starts[owner + 1]
+    /// The edge at a place among those of the task.
+    pub(super) fn dependent(&self, task: usize, place: usize) -> Edge {
+        self.dependents[task][place]
     }
 }

@@ -19,6 +19,8 @@ mod ending;
 pub mod event;
 mod graph;
 mod pool;
+pub mod recall;
+mod reopening;
 mod retry;
 mod run;
 mod settle;
@@ -30,6 +32,7 @@ mod view;
 mod tests;
 
 pub use ending::exit_code;
+pub use reopening::AddError;
 pub use run::Schedule;
 pub use task::EscalationCause;
 pub use view::{CLASS_ENVIRONMENT, CLASS_FLAKY, TaskView, Upcoming, Wait, WaitsOn};

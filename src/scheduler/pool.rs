@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use crate::domain::ids::Tag;
 use crate::domain::plan::{Agent, Plan};
 
 /// The agents of a run, and its tasks grouped by the agents that carry all their tags. Tasks of
@@ -9,8 +10,12 @@ use crate::domain::plan::{Agent, Plan};
 /// never once a task.
 #[derive(Debug)]
 pub(super) struct Pool {
+    /// The tags of each agent.
+    carried: Vec<BTreeSet<Tag>>,
     workers: Vec<Worker>,
     groups: Vec<Group>,
+    by_needs: HashMap<Vec<Tag>, usize>,
+    by_capable: HashMap<Vec<usize>, usize>,
     /// The group of each task.
     group_of: Vec<usize>,
 }
@@ -36,50 +41,77 @@ struct Group {
 impl Pool {
     /// Groups the plan's tasks by the agents that can take them.
     pub(super) fn new(plan: &Plan) -> Self {
-        let carried: Vec<BTreeSet<&str>> = plan.agents.iter().map(tags).collect();
-        let mut workers: Vec<Worker> = plan
+        let workers: Vec<Worker> = plan
             .agents
             .iter()
-            .zip(&carried)
-            .map(|(agent, tags)| Worker {
+            .map(|agent| Worker {
                 capacity: agent.capacity.max(1),
                 used: 0,
-                tags: tags.len(),
+                tags: tags(agent).len(),
                 serves: Vec::new(),
             })
             .collect();
-        let mut groups: Vec<Group> = Vec::new();
-        let mut by_needs: HashMap<Vec<&str>, usize> = HashMap::new();
-        let mut by_capable: HashMap<Vec<usize>, usize> = HashMap::new();
-        let mut group_of = Vec::with_capacity(plan.tasks.len());
+        let mut pool = Self {
+            carried: plan.agents.iter().map(tags).collect(),
+            workers,
+            groups: Vec::new(),
+            by_needs: HashMap::new(),
+            by_capable: HashMap::new(),
+            group_of: Vec::with_capacity(plan.tasks.len()),
+        };
         for task in &plan.tasks {
-            let mut needs: Vec<&str> = task.needs.iter().map(|tag| tag.as_str()).collect();
-            needs.sort_unstable();
-            needs.dedup();
-            if let Some(&group) = by_needs.get(&needs) {
-                group_of.push(group);
-                continue;
-            }
-            let capable: Vec<usize> = (0..carried.len())
-                .filter(|agent| needs.iter().all(|tag| carried[*agent].contains(tag)))
-                .collect();
-            let group = *by_capable.entry(capable.clone()).or_insert_with(|| {
-                let group = groups.len();
-                for &agent in &capable {
-                    workers[agent].serves.push(group);
-                }
-                groups.push(Group { free: capable.len(), capable });
-                group
-            });
-            by_needs.insert(needs, group);
-            group_of.push(group);
+            pool.add(&task.needs);
         }
-        Self { workers, groups, group_of }
+        pool
+    }
+
+    /// Groups one more task. False when no agent carries all its tags.
+    pub(super) fn add(&mut self, needs: &[Tag]) -> bool {
+        let mut needs = needs.to_vec();
+        needs.sort_unstable();
+        needs.dedup();
+        let group = match self.by_needs.get(&needs) {
+            Some(&group) => group,
+            None => self.group_for(needs),
+        };
+        self.group_of.push(group);
+        self.is_served(group)
+    }
+
+    fn group_for(&mut self, needs: Vec<Tag>) -> usize {
+        let capable: Vec<usize> = (0..self.carried.len())
+            .filter(|agent| needs.iter().all(|tag| self.carried[*agent].contains(tag)))
+            .collect();
+        let group = match self.by_capable.get(&capable) {
+            Some(&group) => group,
+            None => {
+                let group = self.groups.len();
+                for &agent in &capable {
+                    self.workers[agent].serves.push(group);
+                }
+                let free = capable.iter().filter(|agent| self.workers[**agent].has_room()).count();
+                self.groups.push(Group { free, capable: capable.clone() });
+                self.by_capable.insert(capable, group);
+                group
+            }
+        };
+        self.by_needs.insert(needs, group);
+        group
+    }
+
+    /// Whether some agent carries all these tags.
+    pub(super) fn can_serve(&self, needs: &[Tag]) -> bool {
+        self.carried.iter().any(|tags| needs.iter().all(|tag| tags.contains(tag)))
     }
 
     /// The group of a task.
     pub(super) fn group(&self, task: usize) -> usize {
         self.group_of[task]
+    }
+
+    /// How many agents there are.
+    pub(super) fn agents(&self) -> usize {
+        self.workers.len()
     }
 
     /// How many groups there are.
@@ -126,8 +158,9 @@ impl Pool {
     /// Gives the agent one task more. True when it has no more room now.
     pub(super) fn take(&mut self, agent: usize) -> bool {
         let worker = &mut self.workers[agent];
+        let had_room = worker.has_room();
         worker.used += 1;
-        let filled = !worker.has_room();
+        let filled = had_room && !worker.has_room();
         if filled {
             for &group in &worker.serves {
                 self.groups[group].free -= 1;
@@ -141,12 +174,13 @@ impl Pool {
         let worker = &mut self.workers[agent];
         let was_full = !worker.has_room();
         worker.used = worker.used.saturating_sub(1);
-        if was_full {
+        let has_room = was_full && worker.has_room();
+        if has_room {
             for &group in &worker.serves {
                 self.groups[group].free += 1;
             }
         }
-        was_full
+        has_room
     }
 }
 
@@ -156,6 +190,6 @@ impl Worker {
     }
 }
 
-fn tags(agent: &Agent) -> BTreeSet<&str> {
-    agent.tags.iter().map(|tag| tag.as_str()).collect()
+fn tags(agent: &Agent) -> BTreeSet<Tag> {
+    agent.tags.iter().cloned().collect()
 }

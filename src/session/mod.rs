@@ -15,4 +15,5 @@ mod profile;
 pub mod shells;
 pub mod stream;
 pub mod sweep;
+pub mod unheard;
 pub mod wire;

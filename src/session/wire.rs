@@ -95,6 +95,9 @@ pub enum FactBody {
     Opened {
         /// The holder's own pid.
         holder: i32,
+        /// When it started, in clock ticks since the boot.
+        #[serde(default)]
+        start_time: u64,
         /// The shell's.
         shell: i32,
     },

@@ -39,4 +39,5 @@ mod turn;
 mod typed;
 mod usage;
 
+pub(super) use outbox::UNHEARD;
 pub use stage::stage_main;

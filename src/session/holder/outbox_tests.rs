@@ -57,7 +57,7 @@ fn a_peer_that_never_reads_is_given_up() {
 
 #[test]
 fn the_latest_commands_facts_are_kept_beyond_their_acknowledgement() {
-    let opened = || FactBody::Opened { holder: 1, shell: 2 };
+    let opened = || FactBody::Opened { holder: 1, start_time: 1, shell: 2 };
     let mut outbox = filled([opened(), started("c.1"), ended("c.1")]);
     outbox.acknowledge(3);
     assert_eq!(kept(&outbox), [1, 2, 3]);

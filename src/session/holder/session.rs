@@ -270,7 +270,8 @@ impl Session {
                     continue;
                 }
                 let holder = i32::try_from(std::process::id()).unwrap_or(0);
-                self.facts.push(FactBody::Opened { holder, shell: self.shell.pid });
+                let start_time = identity::own().map_or(0, |own| own.start_time);
+                self.facts.push(FactBody::Opened { holder, start_time, shell: self.shell.pid });
                 continue;
             }
             match report.status {

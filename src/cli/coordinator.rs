@@ -15,6 +15,7 @@ use crate::daemon::shelf;
 pub(super) use crate::daemon::shelf::{Expired, Shelved};
 use crate::daemon::workspace::{Places, Workspace, WorkspaceError};
 use crate::domain::ids::SessionId;
+use crate::session::door;
 
 /// Where a verb looks for what is there, and what it finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub(super) struct Place {
     pub(super) state: PathBuf,
     /// Where its coordinator listens.
     pub(super) socket: PathBuf,
+    /// Where its sessions wait while it has none.
+    pub(super) doors: PathBuf,
 }
 
 impl Place {
@@ -70,6 +73,7 @@ impl From<Workspace> for Place {
             root: workspace.root().to_owned(),
             state: workspace.state().to_owned(),
             socket: workspace.socket(),
+            doors: workspace.doors(),
         }
     }
 }
@@ -78,13 +82,20 @@ impl From<Workspace> for Place {
 #[derive(Clone, Debug)]
 pub(super) struct Shelf {
     sessions: PathBuf,
+    doors: PathBuf,
 }
 
 impl Shelf {
     /// That of a workspace.
     #[must_use]
     pub(super) fn of(place: &Place) -> Self {
-        Self { sessions: place.state.join("sessions") }
+        Self { sessions: place.state.join("sessions"), doors: place.doors.clone() }
+    }
+
+    /// True for a session that goes on and waits for a coordinator.
+    #[must_use]
+    pub(super) fn is_waiting(&self, id: &SessionId) -> bool {
+        door::file(&self.doors, id).exists()
     }
 
     /// A session's folder.

@@ -62,6 +62,14 @@ pub(super) fn runs(state: &Path) -> Result<Vec<RunLine>, Failure> {
     Ok(runs)
 }
 
+/// Whether the journal has no end of a run: another coordinator may go on with it.
+///
+/// # Errors
+/// When the journal cannot be read.
+pub(super) fn is_open(state: &Path, run: &RunId) -> Result<bool, Failure> {
+    Ok(ledger(state)?.open().any(|open| open == run))
+}
+
 /// The runs that the journal has no end of.
 fn ledger(state: &Path) -> Result<Ledger, Failure> {
     let mut ledger = Ledger::default();

@@ -1,5 +1,27 @@
 //! Columns of text for people.
 
+/// How wide a table for people may be, in characters: what a terminal has at least.
+pub(super) const WIDTH_MAX: usize = 80;
+
+/// The rows as `table` shows them, cells of the `free` column cut so far that each line fits into
+/// `WIDTH_MAX`; some of it is always shown.
+pub(super) fn fitted(heads: &[&str], free: usize, mut rows: Vec<Vec<String>>) -> String {
+    const SHOWN_MIN: usize = 12;
+    let width = |column: usize, rows: &[Vec<String>]| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(String::as_str);
+        cells.chain([heads[column]]).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let others: usize =
+        (0..heads.len()).filter(|at| *at != free).map(|at| width(at, &rows) + 2).sum();
+    let room = WIDTH_MAX.saturating_sub(others).max(SHOWN_MIN);
+    for cell in rows.iter_mut().filter_map(|row| row.get_mut(free)) {
+        if cell.chars().count() > room {
+            *cell = cell.chars().take(room - 1).chain(['…']).collect();
+        }
+    }
+    table(heads, &rows)
+}
+
 /// The rows under their heads, each column as wide as its widest cell; the last one is free.
 /// Nothing where there are no rows.
 pub(super) fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
@@ -28,6 +50,17 @@ pub(super) fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_column_gives_way() {
+        let long = "x".repeat(200);
+        let rows = vec![vec!["a".to_owned(), long.clone(), "1 s".to_owned()]];
+        let text = fitted(&["TASK", "ON", "SINCE"], 1, rows);
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH_MAX), "{text}");
+        assert!(text.contains("x…"), "{text}");
+        let rows = vec![vec![long.clone(), long]];
+        assert!(fitted(&["TASK", "ON"], 1, rows).contains("  xxxxxxxxxxx…"));
+    }
 
     #[test]
     fn columns_line_up() {

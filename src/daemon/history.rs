@@ -110,6 +110,7 @@ mod tests {
             selected: None,
             allowed: Default::default(),
             detached: false,
+            open_ended: false,
         };
         let ended = Event::RunEnded {
             run: "a".into(),

@@ -72,6 +72,31 @@ pub(super) struct Live {
 }
 
 impl Run {
+    /// A run that begins. It lives as long as `client`, if there is one.
+    pub(super) fn new(
+        id: RunId,
+        plan: Plan,
+        schedule: Schedule,
+        env: ClientEnv,
+        client: Option<ConnectionId>,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            id,
+            schedule,
+            started_at: now,
+            ended: None,
+            tasks: plan.tasks.iter().map(|_| TaskRecord::default()).collect(),
+            plan: Arc::new(plan),
+            env,
+            client,
+            followers: client.into_iter().collect(),
+            attempts: BTreeMap::new(),
+            warm: Vec::new(),
+            brisk: false,
+        }
+    }
+
     /// `RUN/ID`.
     pub(super) fn label(&self, task: usize) -> String {
         format!("{}/{}", self.id, self.plan.tasks[task].id)
@@ -120,16 +145,8 @@ impl Desk {
             return self.refuse(connection, id, shutting_down());
         }
         let Submit { plan, selected, mut options, env, detach } = submit;
-        if let Some(missing) = environment::names_to_pass(&plan)
-            .into_iter()
-            .find(|name| !env.passed.contains_key(name))
-        {
-            let failure = Failure {
-                kind: FailureKind::Usage,
-                message: format!("`env_pass` names {missing}, which the client does not have"),
-                hint: Some(format!("export {missing} before the call, or take it off the list")),
-            };
-            return self.refuse(connection, id, failure);
+        if let Err(failure) = check_passed(&plan, &env) {
+            return self.refuse(connection, id, *failure);
         }
         self.used_for_run();
         self.heed(plan.session_defaults);
@@ -143,28 +160,13 @@ impl Desk {
                 selected: selected.clone(),
                 allowed: env.allowed.clone(),
                 detached: detach,
+                open_ended: false,
             },
             now,
         );
         let schedule = Schedule::new(&plan, selected.as_deref(), &options);
-        let tasks = plan.tasks.iter().map(|_| TaskRecord::default()).collect();
-        self.runs.insert(
-            run.clone(),
-            Run {
-                id: run.clone(),
-                plan: Arc::new(plan),
-                schedule,
-                started_at: now,
-                ended: None,
-                tasks,
-                env,
-                client: (!detach).then_some(connection),
-                followers: if detach { Vec::new() } else { vec![connection] },
-                attempts: BTreeMap::new(),
-                warm: Vec::new(),
-                brisk: false,
-            },
-        );
+        let client = (!detach).then_some(connection);
+        self.runs.insert(run.clone(), Run::new(run.clone(), plan, schedule, env, client, now));
         if let Some(report) = self.opening_report(&run, now) {
             self.reply(connection, id, Answer::Submitted { run: run.clone(), report });
         }
@@ -321,7 +323,9 @@ impl Desk {
         self.tell_followers(id, &notice);
         if state.is_terminal() || state == TaskState::Escalated {
             self.record(Record::TaskSettled { run: id.clone(), task, state, reason }, now);
+            self.follow_dispatched(id, task, state, now);
         }
+        self.task_moved(id, task);
     }
 
     pub(super) fn tell_followers(&mut self, id: &RunId, notice: &Notice) {
@@ -346,6 +350,8 @@ impl Desk {
         let counts = line.counts.clone();
         self.past.push(line);
         self.record_durably(Record::RunEnded { run: id.clone(), outcome, exit_code, counts }, now);
+        self.tasks_are_over(id);
+        self.run_is_over(id, now);
         if let Some(draft) = self.report_draft(id, now) {
             self.act(Action::FinishRun { draft: Box::new(draft), followers });
         }
@@ -362,5 +368,19 @@ impl Desk {
             let notice = Box::new(Notice::RunEnded { report: report.clone() });
             self.respond(*connection, Response::Notice { notice });
         }
+    }
+}
+
+/// Refuses a run whose `env_pass` names what the client does not have.
+pub(super) fn check_passed(plan: &Plan, env: &ClientEnv) -> Result<(), Box<Failure>> {
+    let missing =
+        environment::names_to_pass(plan).into_iter().find(|name| !env.passed.contains_key(name));
+    match missing {
+        None => Ok(()),
+        Some(missing) => Err(Box::new(Failure {
+            kind: FailureKind::Usage,
+            message: format!("`env_pass` names {missing}, which the client does not have"),
+            hint: Some(format!("export {missing} before the call, or take it off the list")),
+        })),
     }
 }

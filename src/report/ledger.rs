@@ -201,6 +201,7 @@ mod tests {
                 selected: None,
                 allowed: Default::default(),
                 detached: false,
+                open_ended: false,
             },
             started("done"),
             started("ran"),

@@ -1,7 +1,9 @@
 //! What a run's machine hears and what it asks for.
 
 use crate::domain::event::AttemptEnd;
+use crate::domain::ids::TaskId;
 use crate::domain::outcome::{RunOutcome, TaskReason, TaskState};
+use crate::domain::plan::TaskSpec;
 
 /// What a run's machine hears. Tasks and agents are indices into the run's `Plan`.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +46,34 @@ pub enum Event {
         /// The task.
         task: usize,
     },
+    /// Somebody wants another attempt of a task that is settled, or waits for a decision.
+    RetryTask {
+        /// The task.
+        task: usize,
+    },
+    /// One more task, for a run that is open for more.
+    Add {
+        /// The task; its index is the number of tasks before.
+        task: Box<TaskSpec>,
+        /// On how many tasks of other runs it waits.
+        outside: usize,
+    },
+    /// A task of another run that one waits for has succeeded.
+    OutsideMet {
+        /// The task that waits.
+        task: usize,
+    },
+    /// A task of another run that one waits for has ended, and not well.
+    OutsideFailed {
+        /// The task that waits.
+        task: usize,
+        /// What it waited for, as `RUN/ID`.
+        on: TaskId,
+        /// Where that one ended.
+        state: TaskState,
+    },
+    /// Nothing is added any more.
+    Seal,
     /// Somebody wants the whole run to end.
     CancelRun,
     /// Time has passed: `Schedule::next_deadline` has come.

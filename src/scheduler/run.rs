@@ -91,6 +91,11 @@ impl Schedule {
         }
     }
 
+    /// TEMP
+    pub fn open_ended(plan: &Plan, options: &RunOptions) -> Self {
+        Self::new(plan, None, options)
+    }
+
     /// Hears one event and says what is to be done, in order. Events of attempts that are over,
     /// of tasks that take no part, and after the end, change nothing.
     pub fn step(&mut self, event: Event, now: Timestamp) -> Vec<Effect> {
@@ -107,7 +112,12 @@ impl Schedule {
             }
             Event::CancelTask { task } => self.cancel_task(task, now),
             Event::CancelRun => self.stop(Phase::Cancelling, now),
-            Event::Tick => {}
+            Event::Tick
+            | Event::RetryTask { .. }
+            | Event::Add { .. }
+            | Event::OutsideMet { .. }
+            | Event::OutsideFailed { .. }
+            | Event::Seal => {}
         }
         if self.struck && self.options.fail_fast && self.phase == Phase::Going {
             self.stop(Phase::FailingFast, now);

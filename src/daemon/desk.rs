@@ -125,7 +125,7 @@ impl Desk {
             durations: history.durations,
             pending: Pending::default(),
             task_waits: TaskWaits::default(),
-            dispatching: Dispatching::default(),
+            dispatching: Dispatching::after(history.dispatches),
             terms: Terms::default(),
             swept_at: None,
             inputs: 0,

@@ -20,7 +20,7 @@ use super::runs::{Run, TaskRecord, check_passed};
 use super::sessions::Asker;
 use super::tasks::is_settled;
 use crate::control::{Dispatch, Failure, FailureKind, TaskAnswer, TaskRef, Waiting};
-use crate::domain::event::{ClientEnv, Event as Record, RunOptions};
+use crate::domain::event::{AttemptEnd, ClientEnv, Event as Record, RunOptions};
 use crate::domain::ids::{RunId, TaskId};
 use crate::domain::outcome::TaskState;
 use crate::domain::plan::{Dependency, Plan, TaskSpec, When};
@@ -37,6 +37,57 @@ const STANDING_MAX: usize = 32;
 #[derive(Debug, Default)]
 pub(super) struct Dispatching {
     standing: BTreeMap<RunId, Standing>,
+    /// What an earlier coordinator had added.
+    past: PastDispatches,
+}
+
+/// What the journal tells of tasks that were added to runs which have not ended.
+#[derive(Debug, Default)]
+pub(super) struct PastDispatches {
+    /// In the order of the runs' tasks.
+    added: BTreeMap<RunId, Vec<Added>>,
+    /// The tasks of other runs that some of them wait for, and whether they have succeeded.
+    others: BTreeMap<TaskRef, bool>,
+}
+
+/// A task that was added.
+#[derive(Debug)]
+struct Added {
+    others: BTreeSet<TaskRef>,
+    ticket: Option<String>,
+}
+
+impl PastDispatches {
+    /// Takes a record in, in order.
+    pub(super) fn fold(&mut self, event: &Record) {
+        match event {
+            Record::TaskAdded { run, after_others, ticket, .. } => {
+                let others: BTreeSet<TaskRef> =
+                    after_others.iter().filter_map(|task| task.parse().ok()).collect();
+                for other in &others {
+                    self.others.entry(other.clone()).or_default();
+                }
+                let added = Added { others, ticket: ticket.clone() };
+                self.added.entry(run.clone()).or_default().push(added);
+            }
+            Record::AttemptEnded { attempt, end: AttemptEnd::Succeeded }
+                if !self.others.is_empty() =>
+            {
+                let task = TaskRef { run: attempt.run.clone(), task: attempt.task.clone() };
+                if let Some(succeeded) = self.others.get_mut(&task) {
+                    *succeeded = true;
+                }
+            }
+            Record::RunEnded { run, .. } => {
+                self.added.remove(run);
+            }
+            _ => {}
+        }
+    }
+
+    fn has_succeeded(&self, task: &TaskRef) -> bool {
+        self.others.get(task) == Some(&true)
+    }
 }
 
 /// A run that tasks can be added to.
@@ -61,6 +112,11 @@ enum Met {
 }
 
 impl Dispatching {
+    /// What is known of runs that an earlier coordinator has left.
+    pub(super) fn after(past: PastDispatches) -> Self {
+        Self { standing: BTreeMap::new(), past }
+    }
+
     /// When the next run is sealed.
     pub(super) fn next_seal(&self) -> Option<Timestamp> {
         self.standing.values().filter_map(|standing| standing.seal_at).min()
@@ -331,6 +387,7 @@ impl Desk {
             Some((run.is_told(), run.schedule.task(task)?))
         });
         match view {
+            None if self.dispatching.past.has_succeeded(on) => Met::Yes,
             None => Met::Never(TaskState::Cancelled),
             Some((_, view)) if view.state == TaskState::Succeeded || view.ready_since.is_some() => {
                 Met::Yes
@@ -340,8 +397,41 @@ impl Desk {
         }
     }
 
+    /// Goes on with the runs that an earlier coordinator has left open for more.
+    fn take_up_standing(&mut self, now: Timestamp) {
+        let left = |run: &&Run| {
+            run.schedule.is_open() && !self.dispatching.standing.contains_key(&run.id)
+        };
+        let left: Vec<RunId> = self.runs.values().filter(left).map(|run| run.id.clone()).collect();
+        for id in left {
+            let Some(run) = self.runs.get(&id) else { continue };
+            let members = run.schedule.members().iter().copied();
+            let open: BTreeSet<usize> = members
+                .filter(|task| run.schedule.task(*task).is_some_and(|view| !is_settled(view.state)))
+                .collect();
+            let mut standing = Standing {
+                seal_at: open.is_empty().then(|| now.plus_ms(REST_MS)),
+                open,
+                ..Standing::default()
+            };
+            let added = self.dispatching.past.added.remove(&id).unwrap_or_default();
+            for (task, Added { others, ticket }) in added.into_iter().enumerate() {
+                standing.tickets.extend(ticket.map(|ticket| (ticket, task)));
+                if standing.open.contains(&task) && !others.is_empty() {
+                    standing.outside.insert(task, others);
+                }
+            }
+            let waiting: Vec<usize> = standing.outside.keys().copied().collect();
+            self.dispatching.standing.insert(id.clone(), standing);
+            for task in waiting {
+                self.look_outside(&id, task, now);
+            }
+        }
+    }
+
     /// Seals the runs that have rested for long enough.
     pub(super) fn seal_idle(&mut self, now: Timestamp) {
+        self.take_up_standing(now);
         self.seal_those(|standing| standing.seal_at.is_some_and(|at| at <= now), now);
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use super::dispatching::PastDispatches;
 use super::durations::Durations;
 use crate::control::RunLine;
 use crate::domain::board::BoardEntry;
@@ -22,6 +23,8 @@ pub(super) struct History {
     pub durations: Durations,
     /// Runs that have no end.
     pub ledger: Ledger,
+    /// Tasks that were added to runs which have no end.
+    pub dispatches: PastDispatches,
     /// Board entries with the numbers of their lines, oldest first.
     pub board: Vec<(u64, BoardEntry)>,
     /// The time of the last line.
@@ -35,6 +38,7 @@ impl History {
     pub(super) fn fold(&mut self, line: Line) {
         self.last_at = self.last_at.max(line.at);
         self.ledger.fold(line.at, &line.event);
+        self.dispatches.fold(&line.event);
         match line.event {
             Event::CoordinatorStarted { .. } => self.texts.clear(),
             Event::RunSubmitted { run, plan, selected, .. } => {

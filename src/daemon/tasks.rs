@@ -161,8 +161,17 @@ impl Desk {
             if run.is_told() {
                 return Some(not_again(task, "its run has just ended"));
             }
-            let may = state.is_terminal() || state == TaskState::Escalated;
-            (!may).then(|| not_again(task, &format!("it is {}", state.as_str())))
+            let doom = run.schedule.doomed_by(*at).map(|by| &run.plan.tasks[by].id);
+            match (is_settled(state), state, doom) {
+                (false, ..) => Some(not_again(task, &format!("it is {}", state.as_str()))),
+                (true, TaskState::Skipped, Some(by)) => {
+                    Some(not_again(task, &format!("it was skipped because of `{by}`: retry that one")))
+                }
+                _ if !run.schedule.takes_retries() => {
+                    Some(not_again(task, "its run is being ended"))
+                }
+                _ => None,
+            }
         });
         if let Some(failure) = refusal {
             return self.refuse(asker.connection, asker.request, failure);

@@ -85,6 +85,13 @@ impl Ledger {
                     known.settled = Some((*state, reason.clone()));
                 }
             }
+            Event::TaskAdded { run, task, .. } => {
+                if let Some(open) = self.open.get_mut(run) {
+                    open.last_at = at;
+                    open.members.push(open.plan.tasks.len());
+                    open.plan.tasks.push((**task).clone());
+                }
+            }
             Event::RunEnded { run, .. } => {
                 self.open.remove(run);
             }

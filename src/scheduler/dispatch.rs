@@ -7,18 +7,20 @@
 
 use std::collections::BTreeSet;
 
+use super::graph::Rank;
 use super::pool::Pool;
+use crate::domain::ids::Tag;
 
 /// The ready tasks of a run, by their place in the order of choice.
 #[derive(Debug)]
 pub(super) struct Dispatch {
     pool: Pool,
     /// The ready tasks of each group.
-    ready: Vec<BTreeSet<usize>>,
+    ready: Vec<BTreeSet<Rank>>,
     /// (rank, group) of the best task of each group that has a ready task and an agent with room.
-    open: BTreeSet<(usize, usize)>,
+    open: BTreeSet<(Rank, usize)>,
     /// What of each group is in `open`.
-    listed: Vec<Option<usize>>,
+    listed: Vec<Option<Rank>>,
     /// How many more tasks may run at a time.
     slots: u32,
 }
@@ -27,7 +29,7 @@ pub(super) struct Dispatch {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pick {
     /// The task's place in the order of choice.
-    pub(super) rank: usize,
+    pub(super) rank: Rank,
     /// The agent.
     pub(super) agent: usize,
 }
@@ -50,19 +52,26 @@ impl Dispatch {
         &self.pool
     }
 
+    /// One more task, that needs these tags.
+    pub(super) fn add_task(&mut self, needs: &[Tag]) {
+        self.pool.add_task(needs);
+        self.ready.resize_with(self.pool.groups(), BTreeSet::new);
+        self.listed.resize(self.pool.groups(), None);
+    }
+
     /// Whether another task may run beside those that do.
     pub(super) fn has_slot(&self) -> bool {
         self.slots > 0
     }
 
     /// A task of the group became ready.
-    pub(super) fn insert(&mut self, group: usize, rank: usize) {
+    pub(super) fn insert(&mut self, group: usize, rank: Rank) {
         self.ready[group].insert(rank);
         self.relist(group);
     }
 
     /// A task of the group is ready no more.
-    pub(super) fn remove(&mut self, group: usize, rank: usize) {
+    pub(super) fn remove(&mut self, group: usize, rank: Rank) {
         self.ready[group].remove(&rank);
         self.relist(group);
     }

@@ -79,6 +79,9 @@ impl Schedule {
             }
             return;
         }
+        if self.is_open && self.phase == Phase::Going {
+            return;
+        }
         if !self.serving.is_empty() {
             for task in self.services_to_end() {
                 self.ask_to_end(task, EndWhy::ServiceDone);

@@ -2,9 +2,10 @@
 //! memory, and the order in which ready tasks are taken.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::domain::plan::{Plan, When};
+use crate::domain::plan::{Dependency, Plan, When};
 
 /// One entry of some task's `after`, seen from either end.
 #[derive(Clone, Copy, Debug)]
@@ -23,12 +24,29 @@ pub(super) struct Graph {
     pub(super) members: Vec<usize>,
     /// Whether a task takes part.
     member: Vec<bool>,
-    /// Place of a task in the order of choice: priority first, then the manifest's order.
-    rank: Vec<usize>,
-    /// The task at a place.
-    by_rank: Vec<usize>,
+    /// Place of each task in the order of choice.
+    rank: Vec<Rank>,
     dependencies: Edges,
     dependents: Edges,
+    /// The dependents of tasks that were there before them, where tasks have been added.
+    late: BTreeMap<usize, Vec<Edge>>,
+}
+
+/// Place in the order of choice: priority first, then the order in which tasks came. It is a key and
+/// no count, so that a task which is added moves no other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rank {
+    priority: Reverse<i64>,
+    task: usize,
+}
+
+/// Where an edge is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    /// Among those that were laid out at the start.
+    Laid(usize),
+    /// Among those that came later, of this task.
+    Late(usize, usize),
 }
 
 impl Graph {
@@ -42,12 +60,9 @@ impl Graph {
             }
         }
         let members: Vec<usize> = (0..count).filter(|task| member[*task]).collect();
-        let mut by_rank: Vec<usize> = (0..count).collect();
-        by_rank.sort_by_key(|task| (Reverse(plan.tasks[*task].priority), *task));
-        let mut rank = vec![0; count];
-        for (place, &task) in by_rank.iter().enumerate() {
-            rank[task] = place;
-        }
+        let ranks = plan.tasks.iter().enumerate();
+        let rank =
+            ranks.map(|(task, spec)| Rank { priority: Reverse(spec.priority), task }).collect();
         let pairs = || {
             members.iter().flat_map(|&task| {
                 let after = plan.tasks[task].after.iter();
@@ -60,7 +75,23 @@ impl Graph {
             Edges::new(count, || pairs().map(|(task, on, when)| (task, Edge { task: on, when })));
         let dependents =
             Edges::new(count, || pairs().map(|(task, on, when)| (on, Edge { task, when })));
-        Self { members, member, rank, by_rank, dependencies, dependents }
+        Self { members, member, rank, dependencies, dependents, late: BTreeMap::new() }
+    }
+
+    /// Adds a task that takes part and waits for some of those before it.
+    pub(super) fn add(&mut self, priority: i64, after: &[Dependency]) {
+        let task = self.member.len();
+        self.members.push(task);
+        self.member.push(true);
+        self.rank.push(Rank { priority: Reverse(priority), task });
+        let known = after.iter().filter(|on| on.task < task && self.has(on.task));
+        let edges: Vec<Edge> =
+            known.map(|on| Edge { task: on.task, when: on.when }).collect();
+        for edge in &edges {
+            self.late.entry(edge.task).or_default().push(Edge { task, when: edge.when });
+        }
+        self.dependencies.push_owner(edges);
+        self.dependents.push_owner(Vec::new());
     }
 
     /// Whether the task takes part in the run.
@@ -69,13 +100,13 @@ impl Graph {
     }
 
     /// The task's place in the order of choice.
-    pub(super) fn rank(&self, task: usize) -> usize {
+    pub(super) fn rank(&self, task: usize) -> Rank {
         self.rank[task]
     }
 
     /// The task at a place in the order of choice.
-    pub(super) fn at_rank(&self, rank: usize) -> usize {
-        self.by_rank[rank]
+    pub(super) fn at_rank(&self, rank: Rank) -> usize {
+        rank.task
     }
 
     /// What the task waits for.
@@ -85,13 +116,18 @@ impl Graph {
 
     /// Places of the edges to those that wait for the task, for `dependent`: walking by place
     /// leaves the run free to change meanwhile.
-    pub(super) fn dependents(&self, task: usize) -> Range<usize> {
-        self.dependents.range(task)
+    pub(super) fn dependents(&self, task: usize) -> impl Iterator<Item = Place> + use<> {
+        let late = self.late.get(&task).map_or(0, Vec::len);
+        let laid = self.dependents.range(task).map(Place::Laid);
+        laid.chain((0..late).map(move |at| Place::Late(task, at)))
     }
 
     /// The edge at a place.
-    pub(super) fn dependent(&self, place: usize) -> Edge {
-        self.dependents.list[place]
+    pub(super) fn dependent(&self, place: Place) -> Edge {
+        match place {
+            Place::Laid(at) => self.dependents.list[at],
+            Place::Late(task, at) => self.late[&task][at],
+        }
     }
 }
 
@@ -120,6 +156,12 @@ impl Edges {
             next[owner] += 1;
         }
         Self { starts, list }
+    }
+
+    /// One more owner, behind all others, with its edges.
+    fn push_owner(&mut self, edges: Vec<Edge>) {
+        self.list.extend(edges);
+        self.starts.push(self.list.len());
     }
 
     fn range(&self, owner: usize) -> Range<usize> {

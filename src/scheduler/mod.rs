@@ -18,6 +18,7 @@ mod dispatch;
 mod ending;
 pub mod event;
 mod graph;
+mod open;
 mod pool;
 mod retry;
 mod run;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use crate::domain::ids::Tag;
 use crate::domain::plan::{Agent, Plan};
 
 /// The agents of a run, and its tasks grouped by the agents that carry all their tags. Tasks of
@@ -19,8 +20,8 @@ pub(super) struct Pool {
 struct Worker {
     capacity: u32,
     used: u32,
-    /// How many different tags it carries.
-    tags: usize,
+    /// What it carries.
+    tags: BTreeSet<Tag>,
     /// The groups it can take tasks of.
     serves: Vec<usize>,
 }
@@ -36,15 +37,13 @@ struct Group {
 impl Pool {
     /// Groups the plan's tasks by the agents that can take them.
     pub(super) fn new(plan: &Plan) -> Self {
-        let carried: Vec<BTreeSet<&str>> = plan.agents.iter().map(tags).collect();
         let mut workers: Vec<Worker> = plan
             .agents
             .iter()
-            .zip(&carried)
-            .map(|(agent, tags)| Worker {
+            .map(|agent| Worker {
                 capacity: agent.capacity.max(1),
                 used: 0,
-                tags: tags.len(),
+                tags: tags(agent),
                 serves: Vec::new(),
             })
             .collect();
@@ -60,9 +59,7 @@ impl Pool {
                 group_of.push(group);
                 continue;
             }
-            let capable: Vec<usize> = (0..carried.len())
-                .filter(|agent| needs.iter().all(|tag| carried[*agent].contains(tag)))
-                .collect();
+            let capable = capable(&workers, &task.needs);
             let group = *by_capable.entry(capable.clone()).or_insert_with(|| {
                 let group = groups.len();
                 for &agent in &capable {
@@ -75,6 +72,21 @@ impl Pool {
             group_of.push(group);
         }
         Self { workers, groups, group_of }
+    }
+
+    /// One more task, that needs these tags.
+    pub(super) fn add_task(&mut self, needs: &[Tag]) {
+        let capable = capable(&self.workers, needs);
+        let known = self.groups.iter().position(|group| group.capable == capable);
+        let group = known.unwrap_or(self.groups.len());
+        self.group_of.push(group);
+        if known.is_none() {
+            for &agent in &capable {
+                self.workers[agent].serves.push(group);
+            }
+            let with_room = capable.iter().filter(|agent| self.workers[**agent].has_room());
+            self.groups.push(Group { free: with_room.count(), capable });
+        }
     }
 
     /// The group of a task.
@@ -119,7 +131,7 @@ impl Pool {
             // used / capacity of each, compared without division.
             let load_a = u64::from(a.used) * u64::from(b.capacity);
             let load_b = u64::from(b.used) * u64::from(a.capacity);
-            (a.tags, load_a).cmp(&(b.tags, load_b)).then(left.cmp(right))
+            (a.tags.len(), load_a).cmp(&(b.tags.len(), load_b)).then(left.cmp(right))
         })
     }
 
@@ -156,6 +168,12 @@ impl Worker {
     }
 }
 
-fn tags(agent: &Agent) -> BTreeSet<&str> {
-    agent.tags.iter().map(|tag| tag.as_str()).collect()
+fn tags(agent: &Agent) -> BTreeSet<Tag> {
+    agent.tags.iter().cloned().collect()
+}
+
+/// The agents that carry all of these.
+fn capable(workers: &[Worker], needs: &[Tag]) -> Vec<usize> {
+    let carries = |worker: &Worker| needs.iter().all(|tag| worker.tags.contains(tag));
+    workers.iter().enumerate().filter(|(_, worker)| carries(worker)).map(|(at, _)| at).collect()
 }

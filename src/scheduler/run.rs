@@ -38,6 +38,8 @@ pub struct Schedule {
     pub(super) serving: BTreeSet<usize>,
     /// Whether a task has failed for good.
     pub(super) struck: bool,
+    /// Whether tasks can be added: then it does not end by itself.
+    pub(super) is_open: bool,
     /// The effects of the present step.
     pub(super) effects: Vec<Effect>,
 }
@@ -62,19 +64,8 @@ impl Schedule {
     /// they start as if what they wait for outside the selection had been satisfied.
     pub fn new(plan: &Plan, selected: Option<&[usize]>, options: &RunOptions) -> Self {
         let graph = Graph::new(plan, selected);
-        let tasks = (0..plan.tasks.len()).map(|task| Task {
-            state: State::Blocked { unmet: graph.dependencies(task).len() },
-            since: Timestamp::default(),
-            attempts: 0,
-            retries_spent: 0,
-            retries: plan.tasks[task].retries,
-            stumbled: false,
-            agent: None,
-            started_at: None,
-            ended_at: None,
-            service: plan.tasks[task].service.is_some(),
-            vouched: false,
-        });
+        let specs = plan.tasks.iter().enumerate();
+        let tasks = specs.map(|(task, spec)| Task::new(spec, graph.dependencies(task).len()));
         Self {
             tasks: tasks.collect(),
             dispatch: Dispatch::new(Pool::new(plan), options.jobs),
@@ -87,13 +78,9 @@ impl Schedule {
             awaiting: BTreeSet::new(),
             serving: BTreeSet::new(),
             struck: false,
+            is_open: false,
             effects: Vec::new(),
         }
-    }
-
-    /// TEMP
-    pub fn open_ended(plan: &Plan, options: &RunOptions) -> Self {
-        Self::new(plan, None, options)
     }
 
     /// Hears one event and says what is to be done, in order. Events of attempts that are over,
@@ -112,12 +99,12 @@ impl Schedule {
             }
             Event::CancelTask { task } => self.cancel_task(task, now),
             Event::CancelRun => self.stop(Phase::Cancelling, now),
-            Event::Tick
-            | Event::RetryTask { .. }
-            | Event::Add { .. }
-            | Event::OutsideMet { .. }
-            | Event::OutsideFailed { .. }
-            | Event::Seal => {}
+            Event::RetryTask { task } => self.retry_task(task, now),
+            Event::Add { task, outside } => self.add(&task, outside, now),
+            Event::OutsideMet { task } => self.outside_met(task, now),
+            Event::OutsideFailed { task, on, state } => self.outside_failed(task, on, state, now),
+            Event::Seal => self.seal(),
+            Event::Tick => {}
         }
         if self.struck && self.options.fail_fast && self.phase == Phase::Going {
             self.stop(Phase::FailingFast, now);

@@ -136,6 +136,13 @@ impl Schedule {
         }
     }
 
+    /// One condition of a blocked task holds now, and what follows from it.
+    pub(super) fn meet_one(&mut self, task: usize, now: Timestamp) {
+        if self.meet(task, now) == Met::Settled {
+            self.spread(task, now);
+        }
+    }
+
     /// One condition of a blocked task holds now.
     fn meet(&mut self, task: usize, now: Timestamp) -> Met {
         let State::Blocked { unmet } = &mut self.tasks[task].state else { return Met::Waits };
@@ -149,7 +156,7 @@ impl Schedule {
 
     /// One condition of a task can no longer hold. Whoever has started goes on; true when the task
     /// is skipped by this.
-    fn skip(
+    pub(super) fn skip(
         &mut self,
         task: usize,
         cause: usize,

@@ -8,7 +8,7 @@ use crate::cli::client::WireError;
 use crate::cli::failure::{Failure, Kind};
 use crate::cli::tasks::{Found, Tasks, ask, nowhere};
 use crate::cli::{exit, output};
-use crate::control::{TaskAnswer, TaskCall};
+use crate::control::{TaskAnswer, TaskCall, TaskRef};
 use crate::domain::result::SCHEMA_VERSION;
 
 /// Give a task another attempt
@@ -64,7 +64,10 @@ impl Retry {
 }
 
 fn over(found: &Found) -> Failure {
-    let run = &found.task.run;
+    let TaskRef { run, task } = &found.task;
     Failure::new(Kind::Usage, format!("`{}` cannot be retried: its run has ended", found.task))
-        .hint(format!("`callboard run --resume {run}` goes on with what is left of it"))
+        .hint(format!(
+            "`callboard run MANIFEST --only {task}` runs it again; `callboard run --resume {run}` \
+             goes on with what never ran"
+        ))
 }

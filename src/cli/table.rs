@@ -3,20 +3,29 @@
 /// How wide a table for people may be, in characters: what a terminal has at least.
 pub(super) const WIDTH_MAX: usize = 80;
 
-/// The rows as `table` shows them, cells of the `free` column cut so far that each line fits into
-/// `WIDTH_MAX`; some of it is always shown.
-pub(super) fn fitted(heads: &[&str], free: usize, mut rows: Vec<Vec<String>>) -> String {
-    const SHOWN_MIN: usize = 12;
-    let width = |column: usize, rows: &[Vec<String>]| {
+/// A column that has to give way keeps so many characters.
+const COLUMN_MIN: usize = 8;
+
+/// The rows as `table` shows them, cells cut so far that each line fits into `WIDTH_MAX`: the widest
+/// column gives way first.
+pub(super) fn fitted(heads: &[&str], mut rows: Vec<Vec<String>>) -> String {
+    let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(String::as_str);
         cells.chain([heads[column]]).map(|cell| cell.chars().count()).max().unwrap_or(0)
     };
-    let others: usize =
-        (0..heads.len()).filter(|at| *at != free).map(|at| width(at, &rows) + 2).sum();
-    let room = WIDTH_MAX.saturating_sub(others).max(SHOWN_MIN);
-    for cell in rows.iter_mut().filter_map(|row| row.get_mut(free)) {
-        if cell.chars().count() > room {
-            *cell = cell.chars().take(room - 1).chain(['…']).collect();
+    let mut widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    let between = 2 * heads.len().saturating_sub(1);
+    while widths.iter().sum::<usize>() + between > WIDTH_MAX
+        && let Some(widest) = widths.iter_mut().rev().max_by_key(|width| **width)
+        && *widest > COLUMN_MIN
+    {
+        *widest -= 1;
+    }
+    for row in &mut rows {
+        for (cell, width) in row.iter_mut().zip(&widths) {
+            if cell.chars().count() > *width {
+                *cell = cell.chars().take(width - 1).chain(['…']).collect();
+            }
         }
     }
     table(heads, &rows)
@@ -52,14 +61,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_column_gives_way() {
+    fn the_widest_column_gives_way() {
         let long = "x".repeat(200);
-        let rows = vec![vec!["a".to_owned(), long.clone(), "1 s".to_owned()]];
-        let text = fitted(&["TASK", "ON", "SINCE"], 1, rows);
+        let rows = vec![vec!["a task".to_owned(), long.clone(), "1 s".to_owned()]];
+        let text = fitted(&["TASK", "ON", "SINCE"], rows);
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH_MAX), "{text}");
-        assert!(text.contains("x…"), "{text}");
-        let rows = vec![vec![long.clone(), long]];
-        assert!(fitted(&["TASK", "ON"], 1, rows).contains("  xxxxxxxxxxx…"));
+        assert!(text.contains("a task  x") && text.contains("x…"), "{text}");
+        let text = fitted(&["TASK", "ON"], vec![vec![long.clone(), long]]);
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH_MAX), "{text}");
+        assert_eq!(text.matches('…').count(), 2);
     }
 
     #[test]

@@ -156,11 +156,7 @@ impl Desk {
         }
     }
 
-    fn add(
-        &mut self,
-        dispatch: Dispatch,
-        now: Timestamp,
-    ) -> Result<TaskRef, Box<Failure>> {
+    fn add(&mut self, dispatch: Dispatch, now: Timestamp) -> Result<TaskRef, Box<Failure>> {
         if self.is_terminating() {
             return Err(Box::new(shutting_down()));
         }
@@ -276,10 +272,8 @@ impl Desk {
             },
             now,
         );
-        self.runs.insert(
-            run.clone(),
-            Run::new(run.clone(), plan.clone(), schedule, env, None, now),
-        );
+        self.runs
+            .insert(run.clone(), Run::new(run.clone(), plan.clone(), schedule, env, None, now));
         self.run_step(&run, Event::Begin, now);
         self.dispatching.standing.insert(run.clone(), Standing::default());
         Ok(run)
@@ -399,9 +393,8 @@ impl Desk {
 
     /// Goes on with the runs that an earlier coordinator has left open for more.
     fn take_up_standing(&mut self, now: Timestamp) {
-        let left = |run: &&Run| {
-            run.schedule.is_open() && !self.dispatching.standing.contains_key(&run.id)
-        };
+        let left =
+            |run: &&Run| run.schedule.is_open() && !self.dispatching.standing.contains_key(&run.id);
         let left: Vec<RunId> = self.runs.values().filter(left).map(|run| run.id.clone()).collect();
         for id in left {
             let Some(run) = self.runs.get(&id) else { continue };

@@ -123,9 +123,9 @@ impl Desk {
         match self.places(std::slice::from_ref(task)) {
             Err(failure) => self.refuse(connection, request, failure),
             Ok(places) => {
-                let draft = places
-                    .first()
-                    .and_then(|(run, task)| Some(self.draft_of(self.runs.get(run)?, &[*task], now)));
+                let draft = places.first().and_then(|(run, task)| {
+                    Some(self.draft_of(self.runs.get(run)?, &[*task], now))
+                });
                 if let Some(draft) = draft {
                     let draft = Box::new(draft);
                     self.act(Action::SendReport { connection, request, draft });
@@ -164,9 +164,10 @@ impl Desk {
             let doom = run.schedule.doomed_by(*at).map(|by| &run.plan.tasks[by].id);
             match (is_settled(state), state, doom) {
                 (false, ..) => Some(not_again(task, &format!("it is {}", state.as_str()))),
-                (true, TaskState::Skipped, Some(by)) => {
-                    Some(not_again(task, &format!("it was skipped because of `{by}`: retry that one")))
-                }
+                (true, TaskState::Skipped, Some(by)) => Some(not_again(
+                    task,
+                    &format!("it was skipped because of `{by}`: retry that one"),
+                )),
                 _ if !run.schedule.takes_retries() => {
                     Some(not_again(task, "its run is being ended"))
                 }

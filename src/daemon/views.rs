@@ -36,8 +36,7 @@ impl Desk {
 
     /// Open sessions.
     pub(super) fn session_lines(&self) -> Vec<SessionLine> {
-        let mut lines: Vec<SessionLine> =
-            self.sessions.values().map(Session::line).collect();
+        let mut lines: Vec<SessionLine> = self.sessions.values().map(Session::line).collect();
         lines.sort_by(|a, b| a.session_id.cmp(&b.session_id));
         lines
     }

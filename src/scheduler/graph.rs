@@ -85,8 +85,7 @@ impl Graph {
         self.member.push(true);
         self.rank.push(Rank { priority: Reverse(priority), task });
         let known = after.iter().filter(|on| on.task < task && self.has(on.task));
-        let edges: Vec<Edge> =
-            known.map(|on| Edge { task: on.task, when: on.when }).collect();
+        let edges: Vec<Edge> = known.map(|on| Edge { task: on.task, when: on.when }).collect();
         for edge in &edges {
             self.late.entry(edge.task).or_default().push(Edge { task, when: edge.when });
         }

@@ -84,8 +84,10 @@ impl List {
         let tasks = around.place.map(Tasks::of).transpose()?;
         let running = |name: &AgentName| {
             let live = tasks.iter().flat_map(|tasks| &tasks.live);
-            live.filter(|line| line.state == TaskState::Running && line.agent.as_ref() == Some(name))
-                .count()
+            live.filter(|line| {
+                line.state == TaskState::Running && line.agent.as_ref() == Some(name)
+            })
+            .count()
         };
         let lines: Vec<AgentLine<'_>> = agents
             .agents

@@ -105,7 +105,7 @@ fn words(picture: &Picture, now: Timestamp) -> String {
         ),
     };
     let runs = picture.runs.iter().take(RUNS_MAX).map(|run| run_row(run, now)).collect();
-    push_table(&mut text, fitted(&["RUN", "AGO", "OUTCOME", "TASKS"], 3, runs));
+    push_table(&mut text, fitted(&["RUN", "AGO", "OUTCOME", "TASKS"], runs));
     let tasks = picture.tasks.iter().map(|task| {
         vec![
             task.task_id.clone(),
@@ -116,7 +116,7 @@ fn words(picture: &Picture, now: Timestamp) -> String {
         ]
     });
     let heads = ["TASK", "STATE", "FOR", "ATTEMPT", "AGENT"];
-    push_table(&mut text, fitted(&heads, 0, tasks.collect()));
+    push_table(&mut text, fitted(&heads, tasks.collect()));
     let sessions = picture.sessions.iter().map(|session| {
         vec![
             session.session_id.to_string(),
@@ -127,14 +127,14 @@ fn words(picture: &Picture, now: Timestamp) -> String {
         ]
     });
     let heads = ["SESSION", "NAME", "STATE", "PID", "WHAT FOR"];
-    push_table(&mut text, fitted(&heads, 4, sessions.collect()));
+    push_table(&mut text, fitted(&heads, sessions.collect()));
     let waiting = picture.waiting.iter().map(|waiting| {
         let left = waiting.deadline.map(|at| format!("in {}", span(at.ms_since(now))));
         let left = left.unwrap_or_else(|| "-".to_owned());
         vec![waiting.what.clone(), waiting.on.clone(), since(waiting.since), left]
     });
     let heads = ["WAITS", "ON", "FOR", "LIMIT"];
-    push_table(&mut text, fitted(&heads, 1, waiting.collect()));
+    push_table(&mut text, fitted(&heads, waiting.collect()));
     text
 }
 

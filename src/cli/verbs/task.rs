@@ -20,11 +20,9 @@ use crate::cli::failure::Failure;
 /// Exit codes: 0, 1 what was asked for cannot be, 2 usage or no such task, 3 the machine cannot,
 /// 5 internal; `wait` says of its own.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  callboard task dispatch --needs rust --run 'cargo build'\n  \
+#[command(after_help = "Examples:\n  callboard task dispatch --needs rust --run 'cargo build'\n  \
     callboard task wait t1 t2 --timeout 10m\n  callboard task logs t1 --follow\n  \
-    callboard task cancel r-k3v9x2ab/build"
-)]
+    callboard task cancel r-k3v9x2ab/build")]
 pub(in crate::cli) struct Task {
     #[command(subcommand)]
     action: Action,

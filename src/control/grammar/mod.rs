@@ -16,7 +16,5 @@ pub use session::{
     SessionView,
 };
 pub use status::{CoordinatorLine, RunLine, Status, TaskLine, Waiting};
-pub use task::{
-    Dispatch, EndedTask, TASKS_NAMED_MAX, TaskAnswer, TaskCall, TaskRef, WaitMode,
-};
+pub use task::{Dispatch, EndedTask, TASKS_NAMED_MAX, TaskAnswer, TaskCall, TaskRef, WaitMode};
 pub use work::{Exec, Submit};

@@ -89,10 +89,8 @@ fn conditions_of_other_runs_are_counted() {
 
 #[test]
 fn agents_that_nobody_needed_before_are_found() {
-    let agents = vec![
-        super::plans::agent("plain", &[], 1),
-        super::plans::agent("rusty", &["rust"], 1),
-    ];
+    let agents =
+        vec![super::plans::agent("plain", &[], 1), super::plans::agent("rusty", &["rust"], 1)];
     let mut run = Stage::new(super::plans::plan_with(agents, Vec::new()), &jobs(4));
     run.schedule = Schedule::open_ended(&run.plan, &jobs(4));
     let _begun = run.begin();

@@ -13,9 +13,7 @@ use crate::cli::failure::{Failure, Kind};
 use crate::cli::sources::{client_env, current_folder, parse_pair, plan_of_task, real_folder};
 use crate::cli::tasks::{Tasks, ask};
 use crate::cli::{exit, output, starter};
-use crate::control::{
-    Dispatch as Call, EndedTask, FailureKind, TaskAnswer, TaskCall, TaskRef,
-};
+use crate::control::{Dispatch as Call, EndedTask, FailureKind, TaskAnswer, TaskCall, TaskRef};
 use crate::domain::plan::Plan;
 use crate::domain::result::SCHEMA_VERSION;
 use crate::domain::time::parse_duration_ms;
@@ -57,7 +55,7 @@ pub(in crate::cli) struct Dispatch {
     /// Set a variable (repeatable)
     #[arg(long, value_name = "K=V", value_parser = parse_pair)]
     env: Vec<(String, String)>,
-    /// Run in DIR [default: the workspace's root]
+    /// Run in DIR [default: the workspace's root; outside any workspace, here]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
     /// Files that the task means to write (repeatable)
@@ -113,15 +111,22 @@ impl Dispatch {
     /// The agents with this one task, checked as a manifest is.
     fn plan(&self, place: &Place) -> Result<Plan, Failure> {
         if self.prompt.is_some() {
-            let failure =
-                Failure::new(Kind::Unsupported, "--prompt: no agent here takes prompts");
-            return Err(failure.hint(
-                "the `shell` adapter runs scripts, and is the only one yet: use --run",
-            ));
+            let failure = Failure::new(Kind::Unsupported, "--prompt: no agent here takes prompts");
+            return Err(failure
+                .hint("the `shell` adapter runs scripts, and is the only one yet: use --run"));
         }
         let mut plan = plan_of_task(&self.manifest(), self.agents.as_deref(), &place.root)?;
-        if let (Some(cwd), Some(task)) = (&self.cwd, plan.tasks.first_mut()) {
-            task.cwd = Some(real_folder(&current_folder()?.join(cwd))?);
+        let here = current_folder()?;
+        let cwd = match &self.cwd {
+            Some(cwd) => Some(real_folder(&here.join(cwd))?),
+            // The private workspace is nobody's place to work in.
+            None if self.workspace.is_none() && !here.starts_with(&place.root) => {
+                Some(real_folder(&here)?)
+            }
+            None => None,
+        };
+        if let Some(task) = plan.tasks.first_mut() {
+            task.cwd = cwd;
         }
         Ok(plan)
     }
@@ -153,8 +158,9 @@ impl Dispatch {
         }
         if !self.env.is_empty() {
             let pairs = self.env.iter();
-            let pairs: Vec<_> =
-                pairs.map(|(name, value)| format!("{} = {}", quoted(name), quoted(value))).collect();
+            let pairs: Vec<_> = pairs
+                .map(|(name, value)| format!("{} = {}", quoted(name), quoted(value)))
+                .collect();
             key("env", format!("{{ {} }}", pairs.join(", ")));
         }
         text
@@ -227,7 +233,8 @@ mod tests {
 
     #[test]
     fn every_text_comes_back_as_it_was() {
-        for text in ["", "a\"b\\c", "one\ntwo\t\u{1b}[1m\u{7f}\0", "häuser 🏠", "'''\"\"\"${{x}}"] {
+        for text in ["", "a\"b\\c", "one\ntwo\t\u{1b}[1m\u{7f}\0", "häuser 🏠", "'''\"\"\"${{x}}"]
+        {
             let line = format!("k = {}", quoted(text));
             let table: toml::Table = line.parse().unwrap();
             assert_eq!(table["k"].as_str(), Some(text), "{line}");

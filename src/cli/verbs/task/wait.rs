@@ -85,7 +85,8 @@ impl Wait {
             tasks: &'a [TaskLine],
             timed_out: bool,
         }
-        let deadline = self.timeout.and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms)));
+        let deadline =
+            self.timeout.and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms)));
         let Some(tasks) = Tasks::around(self.workspace.as_deref())? else {
             return Err(nowhere(&self.ids));
         };

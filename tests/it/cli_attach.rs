@@ -412,6 +412,7 @@ fn orc_73_nothing_is_left_of_a_viewer_that_goes() {
     for round in 0..30 {
         let mut person = Person::at(&house, "session attach s");
         is(1, each);
+        person.sees_prompt();
         if round % 2 == 0 {
             let client = attached().remove(0);
             let killed = std::process::Command::new("kill").args(["-KILL", &client]).status();

@@ -34,3 +34,7 @@ doc:
 # The comparisons in benches/; they skip what the machine does not have.
 bench:
     cargo bench --locked
+
+# Kills coordinators, holders and clients at random, 200 rounds, and simulates crashes, 10,000 seeds.
+chaos:
+    CHAOS_ROUNDS=200 CHAOS_SEEDS=10000 cargo test chaos -- --nocapture

@@ -8,12 +8,16 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
+use super::exit;
 use super::failure::{Failure, Kind};
 use crate::control::RunLine;
+use crate::domain::board::BoardView;
 use crate::domain::ids::{RunId, WorkspaceId};
+use crate::domain::outcome::{RunOutcome, TaskCause, TaskReason, TaskState};
+use crate::domain::result::SCHEMA_VERSION;
 use crate::journal::{self, JournalError};
-use crate::report::ledger::Ledger;
-use crate::report::record::RunReport;
+use crate::report::record::{RunReport, TaskReport};
+use crate::scheduler::recall::{Recall, Recalled};
 
 /// The report of a run, if it has one.
 ///
@@ -26,7 +30,11 @@ pub(super) fn report(state: &Path, run: &RunId) -> Result<Option<RunReport>, Fai
     }
     match read(&state.join("runs").join(run.as_str()).join("report.json"))? {
         Some(report) => Ok(Some(report)),
-        None => Ok(ledger(state)?.cut_off(run, &workspace_of(state))),
+        None => {
+            let recall = recall(state)?;
+            let known = recall.run(run);
+            Ok(known.map(|recalled| cut_off(run, recalled, workspace_of(state))))
+        }
     }
 }
 
@@ -44,17 +52,16 @@ pub(super) fn runs(state: &Path) -> Result<Vec<RunLine>, Failure> {
     // A line has a part of the report's keys, and the others are skipped.
     let line = |folder: &PathBuf| read::<RunLine>(&folder.join("report.json")).ok().flatten();
     let mut runs: Vec<_> = entries.iter().filter_map(line).collect();
-    let ledger = ledger(state)?;
-    let workspace = workspace_of(state);
-    let cut_off = ledger.open().filter_map(|run| ledger.cut_off(run, &workspace));
-    let cut_off: Vec<_> = cut_off
-        .filter(|report| runs.iter().all(|line| line.run_id != report.run_id))
-        .map(|report| RunLine {
-            run_id: report.run_id,
-            outcome: report.outcome,
-            exit_code: report.exit_code,
-            started_at: report.started_at,
-            counts: report.counts,
+    let recall = recall(state)?;
+    let cut_off: Vec<_> = recall
+        .open()
+        .filter(|(run, _)| runs.iter().all(|line| line.run_id != **run))
+        .map(|(run, recalled)| RunLine {
+            run_id: run.clone(),
+            outcome: Some(RunOutcome::Incomplete),
+            exit_code: Some(exit::ENVIRONMENT),
+            started_at: recalled.started_at,
+            counts: recalled.schedule.counts(),
         })
         .collect();
     runs.extend(cut_off);
@@ -67,19 +74,74 @@ pub(super) fn runs(state: &Path) -> Result<Vec<RunLine>, Failure> {
 /// # Errors
 /// When the journal cannot be read.
 pub(super) fn is_open(state: &Path, run: &RunId) -> Result<bool, Failure> {
-    Ok(ledger(state)?.open().any(|open| open == run))
+    Ok(recall(state)?.run(run).is_some_and(|recalled| recalled.ended.is_none()))
 }
 
-/// The runs that the journal has no end of.
-fn ledger(state: &Path) -> Result<Ledger, Failure> {
-    let mut ledger = Ledger::default();
+/// The runs that the journal has no end of, or that can be resumed.
+pub(super) fn recall(state: &Path) -> Result<Recall, Failure> {
+    let mut recall = Recall::default();
     let read = journal::read(&state.join("journal"), &mut |line| {
-        ledger.fold(line.at, &line.event);
+        recall.fold(line.at, &line.event);
         ControlFlow::Continue(())
     });
     match read {
-        Ok(_) | Err(JournalError::Missing { .. }) => Ok(ledger),
+        Ok(_) | Err(JournalError::Missing { .. }) => Ok(recall),
         Err(error) => Err(Failure::new(Kind::Machine, error.to_string())),
+    }
+}
+
+/// The record of a run whose coordinator was lost: it goes on with the next one. What it has
+/// started may still run.
+fn cut_off(run: &RunId, recalled: &Recalled, workspace: WorkspaceId) -> RunReport {
+    let schedule = &recalled.schedule;
+    let tasks = schedule.members().iter();
+    RunReport {
+        schema_version: SCHEMA_VERSION,
+        run_id: run.clone(),
+        workspace_id: recalled.plan.workspace_id.clone().unwrap_or_else(|| workspace.clone()),
+        outcome: Some(RunOutcome::Incomplete),
+        exit_code: Some(exit::ENVIRONMENT),
+        started_at: recalled.started_at,
+        duration_ms: recalled.last_at.ms_since(recalled.started_at),
+        counts: schedule.counts(),
+        tasks: tasks.map(|task| cut_off_task(recalled, *task)).collect(),
+        board: BoardView::of(workspace, Vec::new()),
+        escalations: Vec::new(),
+    }
+}
+
+fn cut_off_task(recalled: &Recalled, task: usize) -> TaskReport {
+    let spec = &recalled.plan.tasks[task];
+    let view = recalled.schedule.task(task);
+    let lost = Some(TaskReason::Task(TaskCause::CoordinatorLost));
+    let agent = view.and_then(|view| view.agent);
+    TaskReport {
+        id: spec.id.clone(),
+        state: view.map_or(TaskState::Blocked, |view| view.state),
+        agent: agent.map(|agent| recalled.plan.agents[agent].name.clone()),
+        needs: spec.needs.clone(),
+        attempts: view.map_or(0, |view| view.attempts),
+        conflicts: view.map_or(0, |view| view.conflicts),
+        session_id: recalled.sessions.get(&task).cloned(),
+        started_at: view.and_then(|view| view.started_at),
+        duration_ms: view.map_or(0, |view| {
+            let until = view.ended_at.unwrap_or(recalled.last_at);
+            view.started_at.map_or(0, |started| until.ms_since(started))
+        }),
+        reason: match view {
+            Some(view) if view.state.is_terminal() => view.reason.cloned(),
+            _ => lost,
+        },
+        class: view.and_then(|view| view.class).map(str::to_owned),
+        waited_on: spec
+            .after
+            .iter()
+            .map(|edge| recalled.plan.tasks[edge.task].id.clone())
+            .collect(),
+        commands: Vec::new(),
+        backoffs: Vec::new(),
+        published: Vec::new(),
+        artifacts: Vec::new(),
     }
 }
 

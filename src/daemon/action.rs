@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use super::inbox::ConnectionId;
+use super::sessions::Asker;
 use super::shelf::Entry;
 use super::story::{CommandStory, ReportDraft};
 use crate::control::Response;
 use crate::domain::board::BoardEntry;
 use crate::domain::event::Stamped;
 use crate::domain::ids::{CommandId, RunId, SessionId};
+use crate::domain::process::ProcessIdentity;
 use crate::domain::session::SessionSpec;
 use crate::domain::time::Timestamp;
 use crate::session::wire::Ask;
@@ -88,8 +90,8 @@ pub(super) enum Action {
     Sweep {
         /// Which session.
         session: SessionId,
-        /// The dead holder's pid, where it had said so.
-        dead: Option<i32>,
+        /// The dead holder, where it had said who it is.
+        dead: Option<ProcessIdentity>,
         /// The holders that live on.
         kept: Vec<i32>,
     },
@@ -97,8 +99,8 @@ pub(super) enum Action {
     Kill {
         /// Whose.
         session: SessionId,
-        /// The holder's pid, where it has said so.
-        holder: Option<i32>,
+        /// The holder, where it has said who it is.
+        holder: Option<ProcessIdentity>,
     },
     /// Read a command's output and answer with its result.
     AnswerExec {
@@ -112,6 +114,13 @@ pub(super) enum Action {
         form: ExecForm,
         /// The transcript's end, as it was last told.
         end: u64,
+    },
+    /// Answer with the result of an `exec` whose session has left it behind.
+    AnswerShelved {
+        /// Who asked.
+        asker: Asker,
+        /// The session.
+        session: SessionId,
     },
     /// Add lines to a session's record on the disk.
     Shelve {
@@ -155,6 +164,11 @@ pub(super) enum Action {
         draft: Box<ReportDraft>,
         /// Who follows.
         followers: Vec<ConnectionId>,
+    },
+    /// A run that had ended goes on: its report is not its last one.
+    SetReportAside {
+        /// Which run.
+        run: RunId,
     },
     /// Answer with the board.
     SendBoard {

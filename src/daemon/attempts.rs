@@ -52,7 +52,8 @@ impl Desk {
                 Do::EndCommand { index, reason } => self.end_for_attempt(id, task, index, reason),
                 Do::CloseSession => self.close_for_attempt(id, task, &session, now),
                 Do::KillSession => {
-                    let holder = self.sessions.get(&session).and_then(|session| session.holder);
+                    let holder =
+                        self.sessions.get(&session).and_then(|session| session.holder.clone());
                     self.act(Action::Kill { session: session.clone(), holder });
                 }
                 Do::InputAwaited => {

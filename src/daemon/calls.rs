@@ -6,6 +6,7 @@ use super::action::{Action, ExecForm};
 use super::desk::{Desk, not_found};
 use super::inbox::ConnectionId;
 use super::names;
+use super::rejoining::Resumption;
 use super::sessions::{Asker, EXEC_KEEP, Owner, Session};
 use super::story::CommandRecord;
 use crate::control::{
@@ -56,14 +57,11 @@ impl Desk {
                 }
                 None => self.refuse(connection, id, unknown_run(run.as_str())),
             },
-            Call::Rejoin { .. } | Call::Resume { .. } | Call::Reclaim { .. } | Call::HandOver => {
-                let message = "adoption comes with the next commits".to_owned();
-                self.refuse(
-                    connection,
-                    id,
-                    Failure { kind: FailureKind::Internal, message, hint: None },
-                );
+            Call::Rejoin { run, env } => self.rejoin(asker, &run, env, now),
+            Call::Resume { run, options, env, detach } => {
+                self.resume(asker, &run, Resumption { options, env, detach }, now);
             }
+            Call::HandOver => self.hand_over(asker),
             Call::Status => {
                 let status = Box::new(self.status(now));
                 self.reply(connection, id, Answer::Status { status });
@@ -79,6 +77,7 @@ impl Desk {
         let Asker { connection, request: id } = asker;
         match call {
             Call::Exec { exec } => self.exec(asker, *exec, now),
+            Call::Reclaim { ticket } => self.reclaim(asker, &ticket, now),
             Call::ExecStart { exec } => self.exec_start(asker, *exec, now),
             Call::Wait { session, command, wait_ms } => {
                 self.wait(asker, &session, command, wait_ms, now);
@@ -163,7 +162,13 @@ impl Desk {
         exec: &Exec,
         now: Timestamp,
     ) -> (SessionId, Option<Box<SessionSpec>>) {
-        let id = names::session();
+        let id = match (&owner, &exec.ticket) {
+            // Its client finds it again by nothing but that.
+            (Owner::Call { .. }, Some(ticket)) => {
+                names::of_ticket(ticket).unwrap_or_else(names::session)
+            }
+            _ => names::session(),
+        };
         let env = self.own_env(&id, &exec.env);
         let mut spec = self.session_spec(id.clone(), owner.told(exec.defaults), &exec.cwd, env);
         spec.shell = exec.shell;

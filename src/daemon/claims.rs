@@ -270,6 +270,21 @@ impl Desk {
         }
     }
 
+    /// The shell says that somebody is at its prompt. When we know of nobody, an earlier coordinator
+    /// let a client in, and that one has its grace to come back.
+    pub(super) fn taken_over(&mut self, id: &SessionId, command: &CommandId, now: Timestamp) {
+        let person = self.person.clone();
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        if session.stay.is_some() {
+            return;
+        }
+        let lapses_at = Some(now.plus_ms(GRACE_MS));
+        let command = command.clone();
+        session.stay = Some(Stay { command, connections: BTreeSet::new(), lapses_at });
+        session.claim = person;
+        self.changed(id, now);
+    }
+
     /// The shell itself says that nobody is at its prompt any more.
     pub(super) fn handed_back(&mut self, id: &SessionId, command: &CommandId, now: Timestamp) {
         let Some(session) = self.sessions.get_mut(id) else { return };

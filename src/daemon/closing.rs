@@ -6,6 +6,7 @@ use super::desk::Desk;
 use super::sessions::{Owner, Session, SessionState};
 use super::shelf::Entry;
 use crate::control::{Closed, ClosedWhy};
+use crate::domain::event::Event as Record;
 use crate::domain::ids::SessionId;
 use crate::domain::outcome::Reason;
 use crate::domain::result::Child;
@@ -37,7 +38,7 @@ impl Desk {
         let mut killed = Vec::new();
         for session in self.sessions.values_mut().filter(overdue) {
             session.close_by = None;
-            killed.push((session.id.clone(), session.holder));
+            killed.push((session.id.clone(), session.holder.clone()));
         }
         for (session, holder) in killed {
             self.act(Action::Kill { session, holder });
@@ -81,6 +82,7 @@ impl Desk {
             }
             _ => {}
         }
+        self.record(Record::SessionClosed { session: id.clone() }, now);
         self.act(Action::Forget { session: id.clone(), tmp: session.tmp.clone() });
         self.attempt_closed(&session, for_attempt, now);
     }

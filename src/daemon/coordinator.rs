@@ -36,6 +36,8 @@ pub(super) async fn run(
     let mut settler = Settler { crew, journal: &journal, backlog: Vec::new(), due: None };
     let mut refresh = tokio::time::interval(BOARD_REFRESH);
     refresh.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    // What follows from what an earlier coordinator has left.
+    settler.settle(desk.decide()).await?;
     while !desk.is_over(clock.now()) {
         let deadline = desk.next_deadline().map(|at| clock.instant(at)).into_iter();
         let deadline = deadline.chain(settler.due).min();
@@ -94,7 +96,7 @@ impl Settler<'_> {
         }
         let waits = durable || actions.iter().any(|action| matches!(action, Action::Post { .. }));
         let mut first_seq = 0;
-        if waits {
+        if waits && !(self.backlog.is_empty() && records.is_empty()) {
             let mut group = std::mem::take(&mut self.backlog);
             let before = group.len() as u64;
             group.extend(records);

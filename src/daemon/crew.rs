@@ -11,16 +11,19 @@ use tokio::task::JoinHandle;
 use super::action::{Action, ExecForm};
 use super::desk::Folders;
 use super::inbox::{ConnectionId, Event};
+use super::rejoining::unknown_ticket;
+use super::sessions::{Asker, EXEC_KEEP};
 use super::shelf::Entry;
 use super::story::CommandStory;
-use super::{probe, reading, reports, retention, shelf};
+use super::{adoption, probe, reading, reports, retention, shelf};
 use crate::board::Board;
 use crate::control::{Answer, Failure, FailureKind, Notice, Response};
 use crate::domain::board::{BoardEntry, BoardView};
 use crate::domain::ids::{SessionId, WorkspaceId};
 use crate::domain::session::SessionSpec;
 use crate::domain::time::Timestamp;
-use crate::session::link::{Asks, Facts, Stage};
+use crate::session::identity;
+use crate::session::link::{Asks, Facts, HolderLink, Stage};
 use crate::session::shells::driver_folder;
 use crate::session::stream::Outlet;
 use crate::session::sweep;
@@ -47,6 +50,8 @@ pub(super) struct Crew {
     clients: HashMap<ConnectionId, Client>,
     /// True while the board has entries that its snapshot file lacks.
     board_changed: bool,
+    /// What our word counts with holders that others made.
+    epoch: u64,
 }
 
 #[derive(Debug)]
@@ -70,9 +75,11 @@ impl Crew {
         folders: Folders,
         stage: Stage,
         board: Board,
+        epoch: u64,
         inbox: mpsc::Sender<Event>,
     ) -> Self {
         Self {
+            epoch,
             workspace,
             folders,
             stage,
@@ -130,23 +137,23 @@ impl Crew {
                 let inbox = self.inbox.clone();
                 kept.extend(i32::try_from(self.stage.pid()));
                 tokio::task::spawn_blocking(move || {
-                    let survivors = sweep::strays(dead, &kept);
+                    let survivors = sweep::strays(&session, dead.as_ref(), &kept);
                     drop(inbox.blocking_send(Event::Swept { session, survivors }));
                 });
             }
             Action::Kill { session, holder } => {
-                // Its link's end is what tells that it is gone; without a pid, the loss of the
-                // link ends it.
+                // Its link's end is what tells that it is gone.
                 self.links.remove(&session);
-                if let Some(holder) = holder.and_then(rustix::process::Pid::from_raw) {
-                    let killed =
-                        rustix::process::kill_process(holder, rustix::process::Signal::KILL);
+                let transcript = self.folders.sessions.join(session.as_str());
+                if let Some(holder) = holder.or_else(|| sweep::holder_of(&transcript)) {
+                    let killed = identity::signal(&holder, rustix::process::Signal::KILL);
                     tracing::warn!(%session, ?killed, "killed a holder that did not close its session");
                 }
             }
             Action::AnswerExec { connection, request, story, form, end } => {
                 self.answer_exec(connection, request, story, form, end);
             }
+            Action::AnswerShelved { asker, session } => self.answer_shelved(asker, session),
             Action::Shelve { folder, entries } => shelve(&folder, &entries),
             Action::Tidy { open, retention_ms, orphans, now } => {
                 self.tidy(open, retention_ms, orphans, now);
@@ -167,6 +174,9 @@ impl Crew {
                     })?;
                     Ok(Answer::Report { report: Box::new(report) })
                 });
+            }
+            Action::SetReportAside { run } => {
+                reports::set_aside(&reports::file(&self.folders.runs, &run))
             }
             Action::FinishRun { draft, followers } => self.finish_run(*draft, followers),
             Action::SendBoard { connection, request } => {
@@ -198,9 +208,23 @@ impl Crew {
         });
     }
 
+    fn answer_shelved(&mut self, asker: Asker, session: SessionId) {
+        let sessions = self.folders.sessions.clone();
+        self.answer(asker.connection, asker.request, true, move || {
+            let record = shelf::read(&sessions, &session).ok();
+            let result =
+                record.and_then(|record| record.result(0, EXEC_KEEP, Timestamp::default()));
+            result.map(|result| Answer::Ran { result: Box::new(result) }).ok_or_else(unknown_ticket)
+        });
+    }
+
     /// Looks for orphans and old transcripts, away from the loop.
     fn tidy(&self, open: Vec<SessionId>, retention_ms: u64, orphans: bool, now: Timestamp) {
         let (sessions, socket) = (self.folders.sessions.clone(), self.folders.socket.clone());
+        if orphans {
+            let known = open.iter().cloned().collect();
+            tokio::spawn(adoption::close_stragglers(self.folders.doors.clone(), self.epoch, known));
+        }
         tokio::task::spawn_blocking(move || {
             if orphans {
                 sweep::orphans_of(&socket);
@@ -313,6 +337,12 @@ impl Crew {
         Ok(())
     }
 
+    /// Takes on the link of a holder that was adopted.
+    pub(super) fn adopt(&mut self, id: SessionId, link: HolderLink) {
+        tokio::spawn(forward(id.clone(), link.facts, self.inbox.clone()));
+        self.links.insert(id, Link { asks: link.asks, probe: None });
+    }
+
     /// Says that a session could not be opened, as its holder would have.
     fn report_failed_open(&self, session: SessionId, message: String) {
         let fact = Fact { seq: 1, body: FactBody::OpenFailed { message } };
@@ -321,10 +351,12 @@ impl Crew {
     }
 
     fn forget(&mut self, session: &SessionId, tmp: PathBuf) {
-        if let Some(link) = self.links.remove(session)
-            && let Some(probe) = link.probe
-        {
-            probe.abort();
+        if let Some(link) = self.links.remove(session) {
+            // All of it is on record: the holder need not wait for another coordinator.
+            drop(link.asks.send(&Ask::Ack { through: u64::MAX }));
+            if let Some(probe) = link.probe {
+                probe.abort();
+            }
         }
         // Only a holder that was killed leaves it.
         drop(std::fs::remove_dir_all(driver_folder(&tmp)));

@@ -24,6 +24,7 @@ use crate::domain::board::{BoardEntry, Version, Writer};
 use crate::domain::claim::Claim;
 use crate::domain::event::{CancelWhy, Event as Fact, Stamped};
 use crate::domain::ids::{RunId, SessionId, WorkspaceId};
+use crate::domain::process::ProcessIdentity;
 use crate::domain::time::Timestamp;
 
 /// A coordinator started for a client ends this long after the last `exec` (design, section 5).
@@ -93,6 +94,12 @@ pub(super) struct Desk {
     pub(super) inputs: u64,
     /// What all command-line calls hold by: this user's claim.
     pub(super) person: Claim,
+    /// This boot and pid namespace: what holders do not say of themselves.
+    pub(super) here: ProcessIdentity,
+    /// Runs that have ended without success and can go on, by id; the latest.
+    pub(super) resumable: BTreeMap<RunId, Run>,
+    /// Told to leave everything to the coordinator that comes next.
+    pub(super) handing_over: bool,
     /// How long a holder waits for a coordinator, in ms.
     pub(super) patience_ms: u64,
     pub(super) since: Timestamp,
@@ -130,6 +137,9 @@ impl Desk {
             swept_at: None,
             inputs: 0,
             person: Claim::command_line(0),
+            here: nobody(),
+            resumable: BTreeMap::new(),
+            handing_over: false,
             patience_ms: PATIENCE_MS,
             since: now,
             version,
@@ -142,6 +152,11 @@ impl Desk {
     /// The same for this user.
     pub(super) fn of_user(self, uid: u32) -> Self {
         Self { person: Claim::command_line(uid), ..self }
+    }
+
+    /// The same in this boot and pid namespace.
+    pub(super) fn at(self, here: ProcessIdentity) -> Self {
+        Self { here, ..self }
     }
 
     /// Takes an event in. What came of it is collected until `decide` takes it.
@@ -167,6 +182,8 @@ impl Desk {
             self.run_tick(&run, now);
         }
         self.kill_overdue(now);
+        self.close_unclaimed(now);
+        self.end_deserted(now);
         self.close_unused(now);
         self.settle(now);
         self.return_lapsed(now);
@@ -194,6 +211,7 @@ impl Desk {
             self.task_waits.next_due(),
             self.dispatching.next_seal(),
             self.next_sweep(),
+            self.next_unclaimed(),
         ];
         let closing = self.sessions.values().filter(|session| !session.is_attempts());
         let closing = closing.filter_map(|session| session.close_by);
@@ -202,6 +220,9 @@ impl Desk {
 
     /// True once the coordinator may end: told to, or started for clients that are all gone.
     pub(super) fn is_over(&self, now: Timestamp) -> bool {
+        if self.handing_over {
+            return true;
+        }
         if !self.runs.is_empty() || !self.sessions.is_empty() {
             return false;
         }
@@ -315,6 +336,11 @@ impl Desk {
     pub(super) fn is_terminating(&self) -> bool {
         self.terminating
     }
+}
+
+/// Where nothing is said of the place, as in tables of events.
+fn nobody() -> ProcessIdentity {
+    ProcessIdentity { pid: 0, start_time: 0, boot_id: String::new(), pid_namespace: 0 }
 }
 
 /// The refusal for something that the workspace does not know.

@@ -16,7 +16,8 @@ use std::sync::Arc;
 use super::calls::shutting_down;
 use super::desk::Desk;
 use super::names;
-use super::runs::{Run, TaskRecord, check_passed};
+use super::rejoining::lacks;
+use super::runs::{Run, TaskRecord};
 use super::sessions::Asker;
 use super::tasks::is_settled;
 use crate::control::{Dispatch, Failure, FailureKind, TaskAnswer, TaskRef, Waiting};
@@ -164,7 +165,9 @@ impl Desk {
             return Ok(known);
         }
         let Dispatch { mut plan, jobs, env, after, after_ended, ticket } = dispatch;
-        check_passed(&plan, &env)?;
+        if let Some(failure) = lacks(&plan, &env) {
+            return Err(Box::new(failure));
+        }
         let (Some(mut spec), true) = (plan.tasks.pop(), plan.tasks.is_empty()) else {
             return Err(Box::new(malformed("a dispatch is of one task")));
         };
@@ -259,12 +262,12 @@ impl Desk {
         self.used_for_run();
         self.heed(plan.session_defaults);
         let options = RunOptions { jobs, seed: names::seed(), ..RunOptions::default() };
-        let schedule = Schedule::open_ended(plan, &options);
+        let schedule = Schedule::new(plan, None, &options).open_ended();
         self.record_durably(
             Record::RunSubmitted {
                 run: run.clone(),
                 plan: Box::new(plan.clone()),
-                options,
+                options: options.clone(),
                 selected: None,
                 allowed: env.allowed.clone(),
                 detached: true,
@@ -272,8 +275,24 @@ impl Desk {
             },
             now,
         );
-        self.runs
-            .insert(run.clone(), Run::new(run.clone(), plan.clone(), schedule, env, None, now));
+        let standing = Run {
+            id: run.clone(),
+            plan: Arc::new(plan.clone()),
+            options,
+            schedule,
+            started_at: now,
+            ended: None,
+            tasks: Vec::new(),
+            env,
+            detached: true,
+            client: None,
+            deserted_until: None,
+            followers: Vec::new(),
+            attempts: BTreeMap::new(),
+            warm: Vec::new(),
+            brisk: false,
+        };
+        self.runs.insert(run.clone(), standing);
         self.run_step(&run, Event::Begin, now);
         self.dispatching.standing.insert(run.clone(), Standing::default());
         Ok(run)

@@ -171,7 +171,8 @@ impl Desk {
             ready: None,
         };
         if let Some(session) = self.sessions.get_mut(session) {
-            session.take(CommandRecord::new(id.clone(), exec.text.clone()), now);
+            let record = CommandRecord::new(id.clone(), exec.text.clone());
+            session.take(CommandRecord { ticket: exec.ticket.clone(), ..record }, now);
         }
         let ask = Ask::Run { spec };
         match open {

@@ -5,15 +5,19 @@ use super::calls::end_without_status;
 use super::claims::TAKE_OVER;
 use super::desk::Desk;
 use super::inbox::ConnectionId;
+use super::names;
 use super::reading;
 use super::sessions::{Asker, Owner, SessionState};
 use super::shelf::Entry;
+use super::story::CommandRecord;
 use crate::control::ClosedWhy;
 use crate::domain::board::Writer;
 use crate::domain::event::Event as Record;
 use crate::domain::ids::{CommandId, SessionId};
 use crate::domain::outcome::{CommandState, Reason};
+use crate::domain::process::ProcessIdentity;
 use crate::domain::result::{Awaiting, Child, Note};
+use crate::domain::session::SessionDefaults;
 use crate::domain::time::Timestamp;
 use crate::scheduler::attempt::{self, CommandEnded};
 use crate::session::wire::{Ask, CommandEnd, Fact, FactBody, Listener};
@@ -29,12 +33,19 @@ impl Desk {
             return;
         }
         session.heard = fact.seq;
+        self.take_fact(id, fact.body, now);
         if fact.seq.is_multiple_of(ACK_EVERY) {
+            // Behind all that follows from it: what is not acknowledged is told again.
             self.tell(id, Ask::Ack { through: fact.seq });
         }
-        match fact.body {
-            FactBody::Opened { holder, shell } => self.opened(id, holder, shell, now),
-            // Only adopted holders introduce themselves, and the crew hears that.
+    }
+
+    fn take_fact(&mut self, id: &SessionId, body: FactBody, now: Timestamp) {
+        match body {
+            FactBody::Opened { holder, start_time, shell } => {
+                self.opened(id, self.identity(holder, start_time), shell, now);
+            }
+            // Only adopted holders introduce themselves, and that is heard before this.
             FactBody::Present { .. } => {}
             FactBody::OpenFailed { message } => self.open_failed(id, &message, now),
             FactBody::Started { command, at, offset } => {
@@ -56,6 +67,7 @@ impl Desk {
             FactBody::ServiceReady { command } => self.service_ready(id, &command, now),
             FactBody::TakenOver { command, by, during } => {
                 tracing::info!(session = %id, %command, by, ?during, "taken over");
+                self.taken_over(id, &command, now);
             }
             FactBody::HandedBack { command } => {
                 tracing::info!(session = %id, %command, "handed back");
@@ -77,9 +89,9 @@ impl Desk {
         tracing::warn!(session = %id, "the session's holder died");
         session.state = SessionState::Closing;
         session.why = Some(ClosedWhy::Lost);
-        let dead = session.holder;
+        let dead = session.holder.clone();
         let others = self.sessions.values().filter(|session| session.id != *id);
-        let kept = others.filter_map(|session| session.holder).collect();
+        let kept = others.filter_map(|session| Some(session.holder.as_ref()?.pid)).collect();
         self.act(Action::Sweep { session: id.clone(), dead, kept });
     }
 
@@ -98,21 +110,46 @@ impl Desk {
         self.closed(id, &survivors, lost, now);
     }
 
-    fn opened(&mut self, id: &SessionId, holder: i32, shell: i32, now: Timestamp) {
+    /// A holder of ours, of this boot and in our pid namespace.
+    fn identity(&self, pid: i32, start_time: u64) -> ProcessIdentity {
+        ProcessIdentity { pid, start_time, ..self.here.clone() }
+    }
+
+    fn opened(&mut self, id: &SessionId, holder: ProcessIdentity, shell: i32, now: Timestamp) {
         let Some(session) = self.sessions.get_mut(id) else { return };
-        session.holder = Some(holder);
+        let is_news = session.shell.is_none();
+        session.holder = Some(holder.clone());
         session.shell = Some(shell);
         if session.state == SessionState::Starting {
             session.state = SessionState::Idle;
         }
         // What an `exec` of its own leaves is written once, at its end.
-        if !matches!(session.owner, Owner::Call { .. }) {
+        if is_news && !matches!(session.owner, Owner::Call { .. }) && !session.is_on_shelf {
             session.is_on_shelf = true;
             let (folder, entries) = (session.transcript.clone(), vec![session.opened_entry()]);
             self.act(Action::Shelve { folder, entries });
         }
+        if is_news {
+            self.record_opened(id, holder, now);
+        }
         self.changed(id, now);
         self.attempt_hears(id, attempt::Event::Opened, now);
+    }
+
+    /// What is kept for a client is on the disk before that is told so; an attempt's session is
+    /// named by its start already.
+    fn record_opened(&mut self, id: &SessionId, holder: ProcessIdentity, now: Timestamp) {
+        let Some(session) = self.sessions.get(id) else { return };
+        let owner = session
+            .owner
+            .told(SessionDefaults { ttl_ms: session.ttl_ms, ..SessionDefaults::default() });
+        let is_kept = session.is_kept();
+        let opened = Record::SessionOpened { session: id.clone(), owner, holder };
+        if is_kept {
+            self.record_durably(opened, now);
+        } else {
+            self.record(opened, now);
+        }
     }
 
     /// Its transcript has grown.
@@ -153,6 +190,10 @@ impl Desk {
         session.state = SessionState::Busy;
         session.used = now;
         session.grow(offset, now);
+        if names::is_stay(command) && session.index_of(command).is_none() {
+            // A coordinator that was lost had it asked for.
+            session.take(CommandRecord::new(command.clone(), TAKE_OVER.to_owned()), now);
+        }
         let Some(record) = session.command(command) else { return };
         record.started = Some((at, offset));
         let (text, entry) = (record.text.clone(), Entry::Command { record: record.clone() });

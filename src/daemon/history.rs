@@ -1,18 +1,20 @@
 //! What a coordinator reads off the journal when it starts: past runs, durations, and the board's
 //! entries that its store lacks.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
+use super::adoption::Expected;
 use super::dispatching::PastDispatches;
 use super::durations::Durations;
 use crate::control::RunLine;
 use crate::domain::board::BoardEntry;
 use crate::domain::event::Event;
-use crate::domain::ids::{CommandId, RunId};
+use crate::domain::ids::{AttemptId, CommandId, RunId, SessionId};
 use crate::domain::outcome::{CommandState, RunOutcome, TaskState};
+use crate::domain::session::SessionOwner;
 use crate::domain::time::Timestamp;
 use crate::journal::Line;
-use crate::report::ledger::Ledger;
+use crate::scheduler::recall::Recall;
 
 /// The fold of a journal, as far as a coordinator needs it.
 #[derive(Debug, Default)]
@@ -21,8 +23,10 @@ pub(super) struct History {
     pub runs: Vec<RunLine>,
     /// How long commands took.
     pub durations: Durations,
-    /// Runs that have no end.
-    pub ledger: Ledger,
+    /// Runs that have not ended, and those that can be resumed.
+    pub recall: Recall,
+    /// Sessions that have no end.
+    pub open: BTreeMap<SessionId, Expected>,
     /// Tasks that were added to runs which have no end.
     pub dispatches: PastDispatches,
     /// Board entries with the numbers of their lines, oldest first.
@@ -37,7 +41,7 @@ impl History {
     /// Takes one line in, in order.
     pub(super) fn fold(&mut self, line: Line) {
         self.last_at = self.last_at.max(line.at);
-        self.ledger.fold(line.at, &line.event);
+        self.recall.fold(line.at, &line.event);
         self.dispatches.fold(&line.event);
         match line.event {
             Event::CoordinatorStarted { .. } => self.texts.clear(),
@@ -51,6 +55,18 @@ impl History {
                     started_at: line.at,
                     counts: [(TaskState::Blocked, tasks)].into(),
                 });
+            }
+            Event::RunResumed { run, .. } => {
+                if let Some(known) = self.places.get(&run).and_then(|at| self.runs.get_mut(*at)) {
+                    known.outcome = Some(RunOutcome::Incomplete);
+                    known.exit_code = Some(3);
+                }
+            }
+            Event::SessionOpened { session, owner, holder } => {
+                self.open.insert(session, Expected { owner, holder: Some(holder) });
+            }
+            Event::SessionClosed { session } => {
+                self.open.remove(&session);
             }
             Event::RunEnded { run, outcome, exit_code, counts } => {
                 if let Some(known) = self.places.get(&run).and_then(|at| self.runs.get_mut(*at)) {
@@ -75,14 +91,31 @@ impl History {
             | Event::AttemptEnded { .. }
             | Event::TaskSettled { .. }
             | Event::RunCancelled { .. }
-            | Event::RunResumed { .. }
             | Event::TaskAdded { .. }
             | Event::RunSealed { .. }
             | Event::TaskCancelled { .. }
-            | Event::TaskRetried { .. }
-            | Event::SessionOpened { .. }
-            | Event::SessionClosed { .. } => {}
+            | Event::TaskRetried { .. } => {}
         }
+    }
+}
+
+impl History {
+    /// The sessions that may still be there: those that were open, and those of attempts that run.
+    pub(super) fn expected(&mut self) -> BTreeMap<SessionId, Expected> {
+        let mut expected = std::mem::take(&mut self.open);
+        for (run, recalled) in self.recall.open() {
+            for (task, attempt, session) in recalled.running() {
+                let task = recalled.plan.tasks[task].id.clone();
+                let attempt = AttemptId { run: run.clone(), task, attempt };
+                let owner = SessionOwner::Attempt { attempt };
+                // A session that was opened ahead is its attempt's from the start of that on.
+                expected
+                    .entry(session)
+                    .and_modify(|known| known.owner = owner.clone())
+                    .or_insert(Expected { owner, holder: None });
+            }
+        }
+        expected
     }
 }
 

@@ -7,6 +7,7 @@
 //! ```
 
 mod action;
+mod adoption;
 mod attempts;
 mod calls;
 mod claims;
@@ -29,6 +30,8 @@ pub mod ownership;
 mod pending;
 mod probe;
 mod reading;
+mod recovery;
+mod rejoining;
 mod reports;
 mod retention;
 mod runs;

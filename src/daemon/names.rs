@@ -17,6 +17,14 @@ pub(super) fn session() -> SessionId {
     SessionId::new(format!("s-{}", letters(16)))
 }
 
+/// The session of an `exec` with a ticket: unguessable, as the ticket is. `None` for a ticket that
+/// is too short, or of other letters.
+pub(super) fn of_ticket(ticket: &str) -> Option<SessionId> {
+    let letters = ticket.get(..16)?;
+    let ours = letters.bytes().all(|byte| ALPHABET.contains(&byte));
+    ours.then(|| SessionId::new(format!("s-{letters}")))
+}
+
 /// The `n`-th command of a session.
 pub(super) fn command(session: &SessionId, n: u32) -> CommandId {
     CommandId::new(format!("{session}.{n}"))
@@ -25,6 +33,11 @@ pub(super) fn command(session: &SessionId, n: u32) -> CommandId {
 /// A person's stay at a session's terminal: among its commands, but numbered apart from a task's.
 pub(super) fn stay(session: &SessionId, n: u32) -> CommandId {
     CommandId::new(format!("{session}.t{n}"))
+}
+
+/// True for the name of such a stay.
+pub(super) fn is_stay(command: &CommandId) -> bool {
+    command.as_str().rsplit_once('.').is_some_and(|(_, n)| n.starts_with('t'))
 }
 
 /// A seed for a run's jitter.

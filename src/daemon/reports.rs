@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
-use super::reading;
+use super::sessions::REPORT_KEEP;
 use super::story::ReportDraft;
+use super::{reading, shelf};
 use crate::domain::board::BoardView;
 use crate::domain::ids::RunId;
 use crate::report::record::RunReport;
@@ -42,12 +43,31 @@ pub(super) fn write(file: &Path, report: &RunReport) -> io::Result<()> {
     std::fs::rename(&fresh, file)
 }
 
+/// Puts the report of a run that goes on out of the way.
+pub(super) fn set_aside(file: &Path) {
+    if let Err(error) = std::fs::rename(file, file.with_file_name("report.before.json"))
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(file = %file.display(), %error, "an earlier report cannot be set aside");
+    }
+}
+
 /// Fills a draft in: the texts of its commands from their transcripts, the files that its
 /// `artifacts` globs match, the board.
 pub(super) fn build(draft: ReportDraft, board: BoardView) -> RunReport {
-    let ReportDraft { mut report, commands, artifacts, root } = draft;
+    let ReportDraft { mut report, commands, on_shelf, sessions, artifacts, root } = draft;
+    let ended = report.started_at.plus_ms(report.duration_ms);
     for (task, stories) in report.tasks.iter_mut().zip(&commands) {
         task.commands = stories.iter().map(reading::result).collect();
+    }
+    for (place, session) in on_shelf {
+        if let (Ok(record), Some(task)) =
+            (shelf::read(&sessions, &session), report.tasks.get_mut(place))
+        {
+            task.commands = (0..record.command_count())
+                .filter_map(|index| record.result(index, REPORT_KEEP, ended))
+                .collect();
+        }
     }
     if artifacts.iter().any(|globs| !globs.is_empty()) {
         let files = files_below(&root);

@@ -8,11 +8,11 @@ use super::calls::shutting_down;
 use super::desk::Desk;
 use super::inbox::ConnectionId;
 use super::names;
+use super::rejoining::lacks;
 use super::story::CommandStory;
 use super::warming::Warm;
-use crate::control::{Answer, ClosedWhy, Failure, FailureKind, Notice, Response, RunLine, Submit};
-use crate::domain::environment;
-use crate::domain::event::{CancelWhy, ClientEnv, Event as Record};
+use crate::control::{Answer, ClosedWhy, Notice, Response, RunLine, Submit};
+use crate::domain::event::{CancelWhy, ClientEnv, Event as Record, RunOptions};
 use crate::domain::ids::{AttemptId, CommandId, RunId, SessionId};
 use crate::domain::outcome::{RunOutcome, TaskReason, TaskState};
 use crate::domain::plan::Plan;
@@ -28,6 +28,8 @@ pub(super) struct Run {
     pub id: RunId,
     /// What it works from.
     pub plan: Arc<Plan>,
+    /// Its options.
+    pub(super) options: RunOptions,
     /// The machine.
     pub schedule: Schedule,
     /// When it was accepted.
@@ -37,9 +39,13 @@ pub(super) struct Run {
     /// What is kept of each task, by index.
     pub tasks: Vec<TaskRecord>,
     pub(super) env: ClientEnv,
-    /// The client that the run lives as long as; `None` for a detached one.
-    client: Option<ConnectionId>,
-    followers: Vec<ConnectionId>,
+    /// True when it outlives its client.
+    pub(super) detached: bool,
+    /// The client that the run lives as long as.
+    pub(super) client: Option<ConnectionId>,
+    /// Its client was lost with a coordinator: until when it may come back.
+    pub(super) deserted_until: Option<Timestamp>,
+    pub(super) followers: Vec<ConnectionId>,
     pub(super) attempts: BTreeMap<usize, Live>,
     /// Sessions opened ahead.
     pub(super) warm: Vec<Warm>,
@@ -54,6 +60,8 @@ pub(super) struct TaskRecord {
     pub session: Option<SessionId>,
     /// The commands of its last attempt, once that session has closed.
     pub stories: Vec<CommandStory>,
+    /// They are only on the disk: an earlier coordinator had them.
+    pub on_shelf: bool,
     /// What it waits for now.
     pub prompt: Option<String>,
 }
@@ -72,31 +80,6 @@ pub(super) struct Live {
 }
 
 impl Run {
-    /// A run that begins. It lives as long as `client`, if there is one.
-    pub(super) fn new(
-        id: RunId,
-        plan: Plan,
-        schedule: Schedule,
-        env: ClientEnv,
-        client: Option<ConnectionId>,
-        now: Timestamp,
-    ) -> Self {
-        Self {
-            id,
-            schedule,
-            started_at: now,
-            ended: None,
-            tasks: plan.tasks.iter().map(|_| TaskRecord::default()).collect(),
-            plan: Arc::new(plan),
-            env,
-            client,
-            followers: client.into_iter().collect(),
-            attempts: BTreeMap::new(),
-            warm: Vec::new(),
-            brisk: false,
-        }
-    }
-
     /// `RUN/ID`.
     pub(super) fn label(&self, task: usize) -> String {
         format!("{}/{}", self.id, self.plan.tasks[task].id)
@@ -110,7 +93,7 @@ impl Run {
     /// When one of its machines has to be told the time.
     pub(super) fn next_deadline(&self) -> Option<Timestamp> {
         let attempts = self.attempts.values().filter_map(|live| live.machine.deadline());
-        attempts.chain(self.schedule.next_deadline()).min()
+        attempts.chain(self.schedule.next_deadline()).chain(self.deserted_until).min()
     }
 
     /// The number of the attempt that runs.
@@ -145,8 +128,8 @@ impl Desk {
             return self.refuse(connection, id, shutting_down());
         }
         let Submit { plan, selected, mut options, env, detach } = submit;
-        if let Err(failure) = check_passed(&plan, &env) {
-            return self.refuse(connection, id, *failure);
+        if let Some(failure) = lacks(&plan, &env) {
+            return self.refuse(connection, id, failure);
         }
         self.used_for_run();
         self.heed(plan.session_defaults);
@@ -165,8 +148,27 @@ impl Desk {
             now,
         );
         let schedule = Schedule::new(&plan, selected.as_deref(), &options);
-        let client = (!detach).then_some(connection);
-        self.runs.insert(run.clone(), Run::new(run.clone(), plan, schedule, env, client, now));
+        let tasks = plan.tasks.iter().map(|_| TaskRecord::default()).collect();
+        self.runs.insert(
+            run.clone(),
+            Run {
+                id: run.clone(),
+                plan: Arc::new(plan),
+                options,
+                schedule,
+                started_at: now,
+                ended: None,
+                tasks,
+                env,
+                detached: detach,
+                client: (!detach).then_some(connection),
+                deserted_until: None,
+                followers: if detach { Vec::new() } else { vec![connection] },
+                attempts: BTreeMap::new(),
+                warm: Vec::new(),
+                brisk: false,
+            },
+        );
         if let Some(report) = self.opening_report(&run, now) {
             self.reply(connection, id, Answer::Submitted { run: run.clone(), report });
         }
@@ -197,7 +199,7 @@ impl Desk {
 
     /// What whoever follows a run begins with. Counts are enough, and at once: news follows right
     /// behind.
-    fn opening_report(
+    pub(super) fn opening_report(
         &self,
         run: &RunId,
         now: Timestamp,
@@ -323,8 +325,8 @@ impl Desk {
         self.tell_followers(id, &notice);
         if state.is_terminal() || state == TaskState::Escalated {
             self.record(Record::TaskSettled { run: id.clone(), task, state, reason }, now);
-            self.follow_dispatched(id, task, state, now);
         }
+        self.follow_dispatched(id, task, state, now);
         self.task_moved(id, task);
     }
 
@@ -363,24 +365,12 @@ impl Desk {
         report: Box<crate::report::record::RunReport>,
         followers: &[ConnectionId],
     ) {
-        self.runs.remove(&report.run_id);
+        if let Some(run) = self.runs.remove(&report.run_id) {
+            self.keep_resumable(run);
+        }
         for connection in followers {
             let notice = Box::new(Notice::RunEnded { report: report.clone() });
             self.respond(*connection, Response::Notice { notice });
         }
-    }
-}
-
-/// Refuses a run whose `env_pass` names what the client does not have.
-pub(super) fn check_passed(plan: &Plan, env: &ClientEnv) -> Result<(), Box<Failure>> {
-    let missing =
-        environment::names_to_pass(plan).into_iter().find(|name| !env.passed.contains_key(name));
-    match missing {
-        None => Ok(()),
-        Some(missing) => Err(Box::new(Failure {
-            kind: FailureKind::Usage,
-            message: format!("`env_pass` names {missing}, which the client does not have"),
-            hint: Some(format!("export {missing} before the call, or take it off the list")),
-        })),
     }
 }

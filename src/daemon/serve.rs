@@ -4,13 +4,13 @@
 //! is replayed before the board is opened, which is a fold of it. The socket comes last, so that
 //! whoever can connect is served.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::clock::Clock;
-use super::coordinator;
 use super::crew::{Crew, start_stage};
 use super::desk::{Desk, Folders};
 use super::doors;
@@ -19,11 +19,14 @@ use super::inbox::{Event, INBOX_EVENTS_MAX};
 use super::ownership::{self, Owner, TakeError};
 use super::reports;
 use super::workspace::{Places, Workspace, WorkspaceError};
+use super::{adoption, coordinator};
 use crate::board::{Board, BoardError};
 use crate::domain::event::{Event as Record, Stamped};
-use crate::domain::ids::WorkspaceId;
+use crate::domain::ids::{RunId, WorkspaceId};
 use crate::domain::time::Timestamp;
 use crate::journal::{AppendError, Journal, JournalError};
+use crate::scheduler::recall::Recall;
+use crate::session::identity;
 
 /// What to serve.
 #[derive(Clone, Debug)]
@@ -112,7 +115,6 @@ async fn serve_owned(
     history.board.clear();
     let id = workspace_id(workspace);
     let folders = folders(workspace);
-    let mut opening = end_cut_off_runs(&mut history, &id, &folders.runs, clock.now());
     let started = Stamped {
         at: clock.now(),
         event: Record::CoordinatorStarted {
@@ -120,21 +122,30 @@ async fn serve_owned(
             version: env!("CARGO_PKG_VERSION").to_owned(),
         },
     };
-    opening.push(started);
-    journal.append(opening, true).await?;
+    let epoch = journal.append(vec![started], true).await?.first_seq;
     let stage = start_stage().map_err(io("starting the stage"))?;
     let listener = owner.listen().map_err(io("opening the socket"))?;
     listener.set_nonblocking(true).map_err(io("opening the socket"))?;
     let listener =
         tokio::net::UnixListener::from_std(listener).map_err(io("opening the socket"))?;
-    let (sender, inbox) = mpsc::channel(INBOX_EVENTS_MAX);
-    let doors = tokio::spawn(doors::listen(listener, sender.clone()));
-    let signals = tokio::spawn(watch_signals(sender.clone()));
     write_inputs(&folders.inputs).map_err(io("writing the inputs file"))?;
     let version = board.tick(clock.now());
-    let desk = Desk::new(id.clone(), folders.clone(), history, version, clock.now(), for_client)
-        .of_user(rustix::process::getuid().as_raw());
-    let crew = Crew::new(id, folders, stage, board, sender);
+    // Whoever connects meanwhile waits to be accepted.
+    let (left, links) = adoption::adopt(&folders, epoch, history.expected()).await;
+    let (sender, inbox) = mpsc::channel(INBOX_EVENTS_MAX);
+    let mut crew = Crew::new(id.clone(), folders.clone(), stage, board, epoch, sender.clone());
+    for (session, link) in links {
+        crew.adopt(session, link);
+    }
+    let recall = std::mem::take(&mut history.recall);
+    let unreported = unreported(&recall, &folders.runs);
+    let here = identity::own().map_err(io("reading /proc"))?;
+    let mut desk = Desk::new(id, folders, history, version, clock.now(), for_client)
+        .of_user(rustix::process::getuid().as_raw())
+        .at(here);
+    desk.recover(recall, &unreported, left, clock.now());
+    let doors = tokio::spawn(doors::listen(listener, sender.clone()));
+    let signals = tokio::spawn(watch_signals(sender));
     let ended = coordinator::run(desk, crew, journal, clock, inbox).await;
     doors.abort();
     signals.abort();
@@ -142,31 +153,10 @@ async fn serve_owned(
     Ok(ended?)
 }
 
-/// Ends the runs that an earlier coordinator was lost in: their sessions ended with it, and what
-/// they came to is written down as any run's is.
-fn end_cut_off_runs(
-    history: &mut History,
-    workspace: &WorkspaceId,
-    runs: &Path,
-    now: Timestamp,
-) -> Vec<Stamped> {
-    let ledger = std::mem::take(&mut history.ledger);
-    let mut events = Vec::new();
-    for report in ledger.open().filter_map(|run| ledger.cut_off(run, workspace)) {
-        let (Some(outcome), Some(exit_code)) = (report.outcome, report.exit_code) else { continue };
-        let run = report.run_id.clone();
-        if let Err(error) = reports::write(&reports::file(runs, &run), &report) {
-            // Without its end in the journal the next start tries again.
-            tracing::error!(%run, %error, "the report of a run that was cut off cannot be written");
-            continue;
-        }
-        if let Some(line) = history.runs.iter_mut().find(|line| line.run_id == run) {
-            line.counts = report.counts.clone();
-        }
-        let event = Record::RunEnded { run, outcome, exit_code, counts: report.counts };
-        events.push(Stamped { at: now, event });
-    }
-    events
+/// The runs that ended right before an earlier coordinator was lost: they have no report yet.
+fn unreported(recall: &Recall, runs: &Path) -> BTreeSet<RunId> {
+    let lacks_report = |run: &&RunId| !reports::file(runs, run).exists();
+    recall.ended().filter(lacks_report).cloned().collect()
 }
 
 /// Opens the board and brings it up to date with the journal.

@@ -11,6 +11,7 @@ use super::story::{CommandRecord, CommandStory};
 use crate::control::{Closed, ClosedWhy, CommandView, Echo, Origin, SessionLine, SessionView};
 use crate::domain::claim::Claim;
 use crate::domain::ids::{AttemptId, CommandId, RunId, SessionId};
+use crate::domain::process::ProcessIdentity;
 use crate::domain::session::{SessionDefaults, SessionOwner, SessionSpec, Shell, Size};
 use crate::domain::time::Timestamp;
 use crate::session::wire::Listener;
@@ -39,8 +40,8 @@ pub(super) struct Session {
     pub stay: Option<Stay>,
     /// Where it stands.
     pub state: SessionState,
-    /// The holder's pid, once it has said so.
-    pub holder: Option<i32>,
+    /// The holder, once it has said so.
+    pub holder: Option<ProcessIdentity>,
     /// The shell's pid, once it is there.
     pub shell: Option<i32>,
     /// Where it was opened.
@@ -85,6 +86,8 @@ pub(super) struct Session {
     pub close_by: Option<Timestamp>,
     /// Number of the last fact heard.
     pub heard: u64,
+    /// An `exec` whose coordinator was lost: until when its client may claim it.
+    pub unclaimed_until: Option<Timestamp>,
 }
 
 /// Whose a session is.
@@ -207,6 +210,7 @@ impl Session {
             used: now,
             close_by: None,
             heard: 0,
+            unclaimed_until: None,
         }
     }
 

@@ -17,6 +17,7 @@ use crate::domain::ids::{CommandId, SessionId};
 use crate::domain::outcome::{CommandState, Reason};
 use crate::domain::result::CommandResult;
 use crate::domain::time::Timestamp;
+use crate::session::wire::KnownCommand;
 
 /// The file in a session's folder.
 pub(super) const RECORD: &str = "record.jsonl";
@@ -164,6 +165,21 @@ impl Shelved {
         "closed".clone_into(&mut self.session.state);
         self.session.pid = None;
         self.session.closed = Some(Closed { at, why: ClosedWhy::Lost, survivors: Vec::new() });
+    }
+
+    /// Its commands, in order.
+    pub(super) fn commands(&self) -> &[CommandRecord] {
+        &self.commands
+    }
+
+    /// The same as a holder would name them.
+    pub(super) fn known(&self) -> Vec<KnownCommand> {
+        let known = |record: &CommandRecord| KnownCommand {
+            command: record.id.clone(),
+            text: record.text.clone(),
+            ticket: record.ticket.clone(),
+        };
+        self.commands.iter().map(known).collect()
     }
 
     /// How many commands its record tells of.

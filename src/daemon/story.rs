@@ -37,6 +37,9 @@ pub(super) struct CommandRecord {
     pub settles_at: Option<Timestamp>,
     /// How it ended.
     pub end: Option<CommandEnd>,
+    /// The client's own name for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ticket: Option<String>,
 }
 
 impl CommandRecord {
@@ -52,6 +55,7 @@ impl CommandRecord {
             left_waiting: false,
             settles_at: None,
             end: None,
+            ticket: None,
         }
     }
 
@@ -96,6 +100,10 @@ pub(super) struct ReportDraft {
     pub report: RunReport,
     /// The commands of each task, in the order of `report.tasks`.
     pub commands: Vec<Vec<CommandStory>>,
+    /// The sessions of tasks whose commands are only in that session's record, by place.
+    pub on_shelf: Vec<(usize, SessionId)>,
+    /// Where those records lie.
+    pub sessions: PathBuf,
     /// Each task's `artifacts` globs.
     pub artifacts: Vec<Vec<String>>,
     /// The workspace's root, which the globs are relative to.

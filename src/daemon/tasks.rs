@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::action::Action;
+use super::calls::shutting_down;
 use super::desk::Desk;
 use super::inbox::ConnectionId;
+use super::rejoining::lacks;
 use super::runs::Run;
 use super::sessions::Asker;
 use crate::control::{
@@ -151,38 +153,66 @@ impl Desk {
     }
 
     fn retry_task(&mut self, asker: Asker, task: &TaskRef, now: Timestamp) {
-        let places = match self.places(std::slice::from_ref(task)) {
-            Ok(places) => places,
-            Err(failure) => return self.refuse(asker.connection, asker.request, failure),
-        };
-        let refusal = places.first().and_then(|(run, at)| {
-            let run = self.runs.get(run)?;
-            let state = run.schedule.task(*at)?.state;
-            if run.is_told() {
-                return Some(not_again(task, "its run has just ended"));
-            }
-            let doom = run.schedule.doomed_by(*at).map(|by| &run.plan.tasks[by].id);
-            match (is_settled(state), state, doom) {
-                (false, ..) => Some(not_again(task, &format!("it is {}", state.as_str()))),
-                (true, TaskState::Skipped, Some(by)) => Some(not_again(
-                    task,
-                    &format!("it was skipped because of `{by}`: retry that one"),
-                )),
-                _ if !run.schedule.takes_retries() => {
-                    Some(not_again(task, "its run is being ended"))
+        let refused = match self.may_retry(task) {
+            Ok(index) => {
+                // A run that has ended is taken up again; nothing else of it goes.
+                if self.reopen(&task.run)
+                    && let Some(run) = self.runs.get_mut(&task.run)
+                {
+                    run.detached = true;
+                    self.used_for_run();
                 }
-                _ => None,
+                self.record_durably(
+                    Record::TaskRetried { run: task.run.clone(), task: index },
+                    now,
+                );
+                self.run_step(&task.run, Event::RetryTask { task: index }, now);
+                let tasks = self.lines_of(&[(task.run.clone(), index)]);
+                return self.tell_tasks(asker, TaskAnswer::Tasks { tasks });
             }
-        });
-        if let Some(failure) = refusal {
-            return self.refuse(asker.connection, asker.request, failure);
+            Err(failure) => failure,
+        };
+        self.refuse(asker.connection, asker.request, refused);
+    }
+
+    /// The index of a task that can be tried again, in a run that goes on or can be taken up again.
+    fn may_retry(&self, task: &TaskRef) -> Result<usize, Failure> {
+        if self.is_terminating() {
+            return Err(shutting_down());
         }
-        for (run, task) in &places {
-            self.record_durably(Record::TaskRetried { run: run.clone(), task: *task }, now);
-            self.run_step(run, Event::RetryTask { task: *task }, now);
-        }
-        let tasks = self.lines_of(&places);
-        self.tell_tasks(asker, TaskAnswer::Tasks { tasks });
+        let at_rest = self.resumable.get(&task.run);
+        let Some(run) = self.runs.get(&task.run).or(at_rest) else {
+            if self.past.iter().any(|line| line.run_id == task.run) {
+                let why =
+                    "its run has succeeded, or ended too long ago, and cannot be taken up again";
+                return Err(not_again(task, why));
+            }
+            return Err(self
+                .places(std::slice::from_ref(task))
+                .err()
+                .unwrap_or_else(|| not_again(task, "its run is not known")));
+        };
+        let mut members = run.schedule.members().iter().copied();
+        let Some(index) = members.find(|index| run.plan.tasks[*index].id == task.task) else {
+            return Err(not_again(task, "its run has no such task"));
+        };
+        let Some(view) = run.schedule.task(index) else {
+            return Err(not_again(task, "it takes no part in its run"));
+        };
+        let doom = run.schedule.doomed_by(index).map(|by| &run.plan.tasks[by].id);
+        let why = match (view.state, doom) {
+            (state, _) if !is_settled(state) => format!("it is {}", state.as_str()),
+            (TaskState::Skipped, Some(by)) => {
+                format!("it was skipped because of `{by}`: retry that one")
+            }
+            _ if !run.schedule.takes_retries() => "its run is being ended".to_owned(),
+            _ if at_rest.is_none() && run.is_told() => "its run has just ended".to_owned(),
+            _ if at_rest.is_some() && lacks(&run.plan, &run.env).is_some() => {
+                "values of its `env_pass` are not known any more".to_owned()
+            }
+            _ => return Ok(index),
+        };
+        Err(not_again(task, &why))
     }
 
     fn wait_for_tasks(&mut self, asker: Asker, tasks: &[TaskRef], mode: WaitMode, due: Timestamp) {

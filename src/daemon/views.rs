@@ -107,7 +107,18 @@ impl Desk {
         let commands = members.iter().map(|task| self.task_stories(run, *task, now)).collect();
         let artifacts =
             members.iter().map(|task| run.plan.tasks[*task].artifacts.clone()).collect();
-        ReportDraft { report, commands, artifacts, root: self.folders.root.clone() }
+        let on_shelf = members.iter().enumerate().filter_map(|(place, task)| {
+            let record = &run.tasks[*task];
+            Some((place, record.session.clone().filter(|_| record.on_shelf)?))
+        });
+        ReportDraft {
+            report,
+            commands,
+            on_shelf: on_shelf.collect(),
+            sessions: self.folders.sessions.clone(),
+            artifacts,
+            root: self.folders.root.clone(),
+        }
     }
 
     fn task_report(&self, run: &Run, task: usize, now: Timestamp) -> TaskReport {
@@ -240,6 +251,7 @@ fn words_of(run: &Run, task: usize, on: &WaitsOn) -> String {
             format!("an agent with room that carries {}", tags.join(", "))
         }
         WaitsOn::Slot => "its turn (--jobs)".to_owned(),
+        WaitsOn::Client => "its client, with the values of its `env_pass`".to_owned(),
         WaitsOn::NextTry => "its next try".to_owned(),
         WaitsOn::Input => {
             let prompt = run.tasks[task].prompt.clone().unwrap_or_default();

@@ -9,7 +9,6 @@ pub mod format;
 mod html;
 mod json;
 mod junit;
-pub mod ledger;
 mod markdown;
 pub mod record;
 #[cfg(test)]

@@ -195,6 +195,37 @@ impl Attempt {
         }
     }
 
+    /// An attempt that runs already, since `since`: its session was given the command at `latest`
+    /// last, or is only being opened. What has come of it is told as to any other.
+    pub fn recalled(
+        task: &TaskSpec,
+        latest: Option<usize>,
+        since: Timestamp,
+        now: Timestamp,
+    ) -> Self {
+        let mut attempt = Self::new(task);
+        match latest.and_then(|index| Some((index, attempt.role(index)?))) {
+            Some((index, role)) => {
+                attempt.deadline = attempt.ready_by(role, since);
+                attempt.phase =
+                    Phase::Running(Command { index, role, ready: false, question: None });
+            }
+            None => {
+                attempt.phase = Phase::Opening;
+                attempt.deadline = Some(now.plus_ms(OPENING_MS));
+            }
+        }
+        attempt
+    }
+
+    /// When a command that began at `since` has to be ready.
+    fn ready_by(&self, role: Role, since: Timestamp) -> Option<Timestamp> {
+        match role {
+            Role::Service => self.ready_within_ms.map(|ms| since.plus_ms(ms)),
+            Role::Step | Role::Verify => None,
+        }
+    }
+
     /// When `Event::Tick` is to be sent at the latest.
     pub fn deadline(&self) -> Option<Timestamp> {
         self.deadline
@@ -243,10 +274,7 @@ impl Attempt {
     /// Runs the command at `index`, or closes the session when there is none.
     fn run_from(&mut self, index: usize, now: Timestamp) -> Vec<Effect> {
         let Some(role) = self.role(index) else { return self.close(AttemptEnd::Succeeded, now) };
-        self.deadline = match role {
-            Role::Service => self.ready_within_ms.map(|ms| now.plus_ms(ms)),
-            Role::Step | Role::Verify => None,
-        };
+        self.deadline = self.ready_by(role, now);
         self.phase = Phase::Running(Command { index, role, ready: false, question: None });
         vec![Effect::RunCommand { index, role }]
     }

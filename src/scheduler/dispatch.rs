@@ -7,9 +7,10 @@
 
 use std::collections::BTreeSet;
 
+use crate::domain::ids::Tag;
+
 use super::graph::Rank;
 use super::pool::Pool;
-use crate::domain::ids::Tag;
 
 /// The ready tasks of a run, by their place in the order of choice.
 #[derive(Debug)]
@@ -21,8 +22,8 @@ pub(super) struct Dispatch {
     open: BTreeSet<(Rank, usize)>,
     /// What of each group is in `open`.
     listed: Vec<Option<Rank>>,
-    /// How many more tasks may run at a time.
-    slots: u32,
+    /// How many more tasks may run at a time; less than none where fewer may than do.
+    slots: i64,
 }
 
 /// A task taken off the queue, with the agent that has been given it.
@@ -43,20 +44,13 @@ impl Dispatch {
             ready: vec![BTreeSet::new(); groups],
             open: BTreeSet::new(),
             listed: vec![None; groups],
-            slots: jobs.max(1),
+            slots: i64::from(jobs.max(1)),
         }
     }
 
     /// The agents.
     pub(super) fn pool(&self) -> &Pool {
         &self.pool
-    }
-
-    /// One more task, that needs these tags.
-    pub(super) fn add_task(&mut self, needs: &[Tag]) {
-        self.pool.add_task(needs);
-        self.ready.resize_with(self.pool.groups(), BTreeSet::new);
-        self.listed.resize(self.pool.groups(), None);
     }
 
     /// Whether another task may run beside those that do.
@@ -85,7 +79,7 @@ impl Dispatch {
 
     /// Takes the best ready task that can start now and gives it to an agent.
     pub(super) fn take_next(&mut self) -> Option<Pick> {
-        if self.slots == 0 {
+        if self.slots <= 0 {
             return None;
         }
         let &(rank, group) = self.open.first()?;
@@ -97,6 +91,30 @@ impl Dispatch {
             self.relist_served_by(agent);
         }
         Some(Pick { rank, agent })
+    }
+
+    /// Gives a task that is ready, or was, to an agent, whether or not there is room: it runs already.
+    pub(super) fn take(&mut self, group: usize, rank: Rank, agent: usize) {
+        self.slots -= 1;
+        let filled = self.pool.take(agent);
+        self.remove(group, rank);
+        if filled {
+            self.relist_served_by(agent);
+        }
+    }
+
+    /// As many tasks may run at a time from now on as `jobs` says, instead of `before`.
+    pub(super) fn resize(&mut self, before: u32, jobs: u32) {
+        self.slots += i64::from(jobs.max(1)) - i64::from(before.max(1));
+    }
+
+    /// One more task, with these tags. False when no agent carries them all.
+    pub(super) fn add(&mut self, needs: &[Tag]) -> bool {
+        let served = self.pool.add(needs);
+        let groups = self.pool.groups();
+        self.ready.resize_with(groups, BTreeSet::new);
+        self.listed.resize(groups, None);
+        served
     }
 
     /// The best ready tasks, at most `count` of them, of those whose agent is certain: choosing

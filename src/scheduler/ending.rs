@@ -68,7 +68,7 @@ impl Schedule {
     /// the services, then the run. Tasks that are ready at that point cannot start either: all
     /// slots or agents they need are held by attempts that wait for input.
     pub(super) fn conclude(&mut self) {
-        if self.active > 0 || !self.retrying.is_empty() {
+        if self.active > 0 || !self.retrying.is_empty() || self.waits_for_client() {
             return;
         }
         if !self.awaiting.is_empty() {
@@ -79,13 +79,13 @@ impl Schedule {
             }
             return;
         }
-        if self.is_open && self.phase == Phase::Going {
-            return;
-        }
         if !self.serving.is_empty() {
             for task in self.services_to_end() {
                 self.ask_to_end(task, EndWhy::ServiceDone);
             }
+            return;
+        }
+        if self.is_open && self.phase == Phase::Going {
             return;
         }
         let outcome = self.judge();
@@ -103,7 +103,7 @@ impl Schedule {
 
     fn end_is_awaited(&self, task: usize) -> bool {
         self.graph.dependents(task).any(|place| {
-            let edge = self.graph.dependent(place);
+            let edge = self.graph.dependent(task, place);
             edge.when != When::Success
                 && matches!(self.tasks[edge.task].state, State::Blocked { .. })
         })

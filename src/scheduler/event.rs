@@ -1,6 +1,6 @@
 //! What a run's machine hears and what it asks for.
 
-use crate::domain::event::AttemptEnd;
+use crate::domain::event::{AttemptEnd, RunOptions};
 use crate::domain::ids::TaskId;
 use crate::domain::outcome::{RunOutcome, TaskReason, TaskState};
 use crate::domain::plan::TaskSpec;
@@ -46,14 +46,48 @@ pub enum Event {
         /// The task.
         task: usize,
     },
-    /// Somebody wants another attempt of a task that is settled, or waits for a decision.
+    /// Somebody wants the whole run to end.
+    CancelRun,
+    /// Time has passed: `Schedule::next_deadline` has come.
+    Tick,
+    /// In recall: an attempt was started then. What was decided is not decided again.
+    Recalled {
+        /// The task.
+        task: usize,
+        /// The attempt.
+        attempt: u32,
+        /// Who has it.
+        agent: usize,
+    },
+    /// In recall: the run had ended so.
+    RecalledEnd {
+        /// How.
+        outcome: RunOutcome,
+    },
+    /// The recall is over: from here on the machine decides.
+    GoOn,
+    /// These tasks cannot start: the values of their `env_pass` are not known.
+    Withhold {
+        /// The tasks.
+        tasks: Vec<usize>,
+    },
+    /// A client has brought them.
+    Release,
+    /// A run that has ended goes on. What has succeeded, failed or waits for a decision stays so;
+    /// what was cancelled or never started goes again.
+    Reopen {
+        /// Its options from now on.
+        options: RunOptions,
+    },
+    /// Somebody wants another attempt of a task that is settled. Those that were skipped because of
+    /// it wait for it again.
     RetryTask {
         /// The task.
         task: usize,
     },
-    /// One more task, for a run that is open for more.
+    /// One more task, at the end of the plan. `Schedule::may_add` has been asked before.
     Add {
-        /// The task; its index is the number of tasks before.
+        /// The task.
         task: Box<TaskSpec>,
         /// On how many tasks of other runs it waits.
         outside: usize,
@@ -72,12 +106,8 @@ pub enum Event {
         /// Where that one ended.
         state: TaskState,
     },
-    /// Nothing is added any more.
+    /// Nothing is added any more: the run ends with its tasks.
     Seal,
-    /// Somebody wants the whole run to end.
-    CancelRun,
-    /// Time has passed: `Schedule::next_deadline` has come.
-    Tick,
 }
 
 /// What a run's machine asks for, in order. Each is carried out after the journal has it.

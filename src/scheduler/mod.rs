@@ -20,6 +20,8 @@ pub mod event;
 mod graph;
 mod open;
 mod pool;
+pub mod recall;
+mod reopening;
 mod retry;
 mod run;
 mod settle;
@@ -31,6 +33,7 @@ mod view;
 mod tests;
 
 pub use ending::exit_code;
+pub use reopening::AddError;
 pub use run::Schedule;
 pub use task::EscalationCause;
 pub use view::{CLASS_ENVIRONMENT, CLASS_FLAKY, TaskView, Upcoming, Wait, WaitsOn};

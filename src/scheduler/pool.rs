@@ -10,8 +10,12 @@ use crate::domain::plan::{Agent, Plan};
 /// never once a task.
 #[derive(Debug)]
 pub(super) struct Pool {
+    /// The tags of each agent.
+    carried: Vec<BTreeSet<Tag>>,
     workers: Vec<Worker>,
     groups: Vec<Group>,
+    by_needs: HashMap<Vec<Tag>, usize>,
+    by_capable: HashMap<Vec<usize>, usize>,
     /// The group of each task.
     group_of: Vec<usize>,
 }
@@ -20,8 +24,8 @@ pub(super) struct Pool {
 struct Worker {
     capacity: u32,
     used: u32,
-    /// What it carries.
-    tags: BTreeSet<Tag>,
+    /// How many different tags it carries.
+    tags: usize,
     /// The groups it can take tasks of.
     serves: Vec<usize>,
 }
@@ -37,61 +41,77 @@ struct Group {
 impl Pool {
     /// Groups the plan's tasks by the agents that can take them.
     pub(super) fn new(plan: &Plan) -> Self {
-        let mut workers: Vec<Worker> = plan
+        let workers: Vec<Worker> = plan
             .agents
             .iter()
             .map(|agent| Worker {
                 capacity: agent.capacity.max(1),
                 used: 0,
-                tags: tags(agent),
+                tags: tags(agent).len(),
                 serves: Vec::new(),
             })
             .collect();
-        let mut groups: Vec<Group> = Vec::new();
-        let mut by_needs: HashMap<Vec<&str>, usize> = HashMap::new();
-        let mut by_capable: HashMap<Vec<usize>, usize> = HashMap::new();
-        let mut group_of = Vec::with_capacity(plan.tasks.len());
+        let mut pool = Self {
+            carried: plan.agents.iter().map(tags).collect(),
+            workers,
+            groups: Vec::new(),
+            by_needs: HashMap::new(),
+            by_capable: HashMap::new(),
+            group_of: Vec::with_capacity(plan.tasks.len()),
+        };
         for task in &plan.tasks {
-            let mut needs: Vec<&str> = task.needs.iter().map(|tag| tag.as_str()).collect();
-            needs.sort_unstable();
-            needs.dedup();
-            if let Some(&group) = by_needs.get(&needs) {
-                group_of.push(group);
-                continue;
-            }
-            let capable = capable(&workers, &task.needs);
-            let group = *by_capable.entry(capable.clone()).or_insert_with(|| {
-                let group = groups.len();
-                for &agent in &capable {
-                    workers[agent].serves.push(group);
-                }
-                groups.push(Group { free: capable.len(), capable });
-                group
-            });
-            by_needs.insert(needs, group);
-            group_of.push(group);
+            pool.add(&task.needs);
         }
-        Self { workers, groups, group_of }
+        pool
     }
 
-    /// One more task, that needs these tags.
-    pub(super) fn add_task(&mut self, needs: &[Tag]) {
-        let capable = capable(&self.workers, needs);
-        let known = self.groups.iter().position(|group| group.capable == capable);
-        let group = known.unwrap_or(self.groups.len());
+    /// Groups one more task. False when no agent carries all its tags.
+    pub(super) fn add(&mut self, needs: &[Tag]) -> bool {
+        let mut needs = needs.to_vec();
+        needs.sort_unstable();
+        needs.dedup();
+        let group = match self.by_needs.get(&needs) {
+            Some(&group) => group,
+            None => self.group_for(needs),
+        };
         self.group_of.push(group);
-        if known.is_none() {
-            for &agent in &capable {
-                self.workers[agent].serves.push(group);
+        self.is_served(group)
+    }
+
+    fn group_for(&mut self, needs: Vec<Tag>) -> usize {
+        let capable: Vec<usize> = (0..self.carried.len())
+            .filter(|agent| needs.iter().all(|tag| self.carried[*agent].contains(tag)))
+            .collect();
+        let group = match self.by_capable.get(&capable) {
+            Some(&group) => group,
+            None => {
+                let group = self.groups.len();
+                for &agent in &capable {
+                    self.workers[agent].serves.push(group);
+                }
+                let free = capable.iter().filter(|agent| self.workers[**agent].has_room()).count();
+                self.groups.push(Group { free, capable: capable.clone() });
+                self.by_capable.insert(capable, group);
+                group
             }
-            let with_room = capable.iter().filter(|agent| self.workers[**agent].has_room());
-            self.groups.push(Group { free: with_room.count(), capable });
-        }
+        };
+        self.by_needs.insert(needs, group);
+        group
+    }
+
+    /// Whether some agent carries all these tags.
+    pub(super) fn can_serve(&self, needs: &[Tag]) -> bool {
+        self.carried.iter().any(|tags| needs.iter().all(|tag| tags.contains(tag)))
     }
 
     /// The group of a task.
     pub(super) fn group(&self, task: usize) -> usize {
         self.group_of[task]
+    }
+
+    /// How many agents there are.
+    pub(super) fn agents(&self) -> usize {
+        self.workers.len()
     }
 
     /// How many groups there are.
@@ -131,15 +151,16 @@ impl Pool {
             // used / capacity of each, compared without division.
             let load_a = u64::from(a.used) * u64::from(b.capacity);
             let load_b = u64::from(b.used) * u64::from(a.capacity);
-            (a.tags.len(), load_a).cmp(&(b.tags.len(), load_b)).then(left.cmp(right))
+            (a.tags, load_a).cmp(&(b.tags, load_b)).then(left.cmp(right))
         })
     }
 
     /// Gives the agent one task more. True when it has no more room now.
     pub(super) fn take(&mut self, agent: usize) -> bool {
         let worker = &mut self.workers[agent];
+        let had_room = worker.has_room();
         worker.used += 1;
-        let filled = !worker.has_room();
+        let filled = had_room && !worker.has_room();
         if filled {
             for &group in &worker.serves {
                 self.groups[group].free -= 1;
@@ -153,12 +174,13 @@ impl Pool {
         let worker = &mut self.workers[agent];
         let was_full = !worker.has_room();
         worker.used = worker.used.saturating_sub(1);
-        if was_full {
+        let has_room = was_full && worker.has_room();
+        if has_room {
             for &group in &worker.serves {
                 self.groups[group].free += 1;
             }
         }
-        was_full
+        has_room
     }
 }
 
@@ -170,10 +192,4 @@ impl Worker {
 
 fn tags(agent: &Agent) -> BTreeSet<Tag> {
     agent.tags.iter().cloned().collect()
-}
-
-/// The agents that carry all of these.
-fn capable(workers: &[Worker], needs: &[Tag]) -> Vec<usize> {
-    let carries = |worker: &Worker| needs.iter().all(|tag| worker.tags.contains(tag));
-    workers.iter().enumerate().filter(|(_, worker)| carries(worker)).map(|(at, _)| at).collect()
 }

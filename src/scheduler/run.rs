@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use crate::domain::event::{AttemptEnd, RunOptions};
 use crate::domain::ids::TaskId;
 use crate::domain::outcome::{Reason, RunOutcome, TaskCause, TaskReason};
-use crate::domain::plan::Plan;
+use crate::domain::plan::{Plan, TaskSpec};
 use crate::domain::time::Timestamp;
 
 use super::dispatch::Dispatch;
@@ -38,7 +38,11 @@ pub struct Schedule {
     pub(super) serving: BTreeSet<usize>,
     /// Whether a task has failed for good.
     pub(super) struck: bool,
-    /// Whether tasks can be added: then it does not end by itself.
+    /// What happened once is being told again: nothing is decided.
+    pub(super) recalling: bool,
+    /// Tasks that may not start before a client has come.
+    pub(super) withheld: BTreeSet<usize>,
+    /// Tasks may be added: the run does not end before it is sealed.
     pub(super) is_open: bool,
     /// The effects of the present step.
     pub(super) effects: Vec<Effect>,
@@ -64,8 +68,8 @@ impl Schedule {
     /// they start as if what they wait for outside the selection had been satisfied.
     pub fn new(plan: &Plan, selected: Option<&[usize]>, options: &RunOptions) -> Self {
         let graph = Graph::new(plan, selected);
-        let specs = plan.tasks.iter().enumerate();
-        let tasks = specs.map(|(task, spec)| Task::new(spec, graph.dependencies(task).len()));
+        let tasks = (0..plan.tasks.len())
+            .map(|task| fresh(&plan.tasks[task], graph.dependencies(task).len()));
         Self {
             tasks: tasks.collect(),
             dispatch: Dispatch::new(Pool::new(plan), options.jobs),
@@ -78,15 +82,30 @@ impl Schedule {
             awaiting: BTreeSet::new(),
             serving: BTreeSet::new(),
             struck: false,
+            recalling: false,
+            withheld: BTreeSet::new(),
             is_open: false,
             effects: Vec::new(),
         }
     }
 
+    /// A run that waits for `Event::Begin`, and is told then what was decided already
+    /// (`Event::Recalled`) until `Event::GoOn`.
+    pub fn recalled(plan: &Plan, selected: Option<&[usize]>, options: &RunOptions) -> Self {
+        Self { recalling: true, ..Self::new(plan, selected, options) }
+    }
+
+    /// The same, open for more tasks (`Event::Add`) until `Event::Seal`.
+    #[must_use]
+    pub fn open_ended(self) -> Self {
+        Self { is_open: true, ..self }
+    }
+
     /// Hears one event and says what is to be done, in order. Events of attempts that are over,
     /// of tasks that take no part, and after the end, change nothing.
     pub fn step(&mut self, event: Event, now: Timestamp) -> Vec<Effect> {
-        if matches!(self.phase, Phase::Ended(_)) {
+        let reopens = matches!(event, Event::Reopen { .. } | Event::RetryTask { .. });
+        if matches!(self.phase, Phase::Ended(_)) && !reopens && event != Event::GoOn {
             return Vec::new();
         }
         match event {
@@ -99,17 +118,25 @@ impl Schedule {
             }
             Event::CancelTask { task } => self.cancel_task(task, now),
             Event::CancelRun => self.stop(Phase::Cancelling, now),
+            Event::Tick => {}
+            Event::Recalled { task, attempt, agent } => {
+                self.recall_attempt(task, attempt, agent, now);
+            }
+            Event::RecalledEnd { outcome } => self.phase = Phase::Ended(outcome),
+            Event::GoOn => self.recalling = false,
+            Event::Withhold { tasks } => self.withhold(tasks),
+            Event::Release => self.release(),
+            Event::Reopen { options } => self.reopen(options, now),
             Event::RetryTask { task } => self.retry_task(task, now),
             Event::Add { task, outside } => self.add(&task, outside, now),
             Event::OutsideMet { task } => self.outside_met(task, now),
             Event::OutsideFailed { task, on, state } => self.outside_failed(task, on, state, now),
-            Event::Seal => self.seal(),
-            Event::Tick => {}
+            Event::Seal => self.is_open = false,
         }
         if self.struck && self.options.fail_fast && self.phase == Phase::Going {
             self.stop(Phase::FailingFast, now);
         }
-        if self.phase != Phase::Waiting {
+        if self.phase != Phase::Waiting && !self.recalling && !self.has_ended() {
             self.wake(now);
             self.start_what_can(now);
             self.conclude();
@@ -119,7 +146,14 @@ impl Schedule {
 
     /// When `Event::Tick` is to be sent at the latest, unless another event comes first.
     pub fn next_deadline(&self) -> Option<Timestamp> {
+        if self.recalling || self.has_ended() {
+            return None;
+        }
         self.retrying.first().map(|(until, _)| *until)
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(self.phase, Phase::Ended(_))
     }
 
     fn begin(&mut self, now: Timestamp) {
@@ -152,7 +186,7 @@ impl Schedule {
             return;
         }
         while let Some(pick) = self.dispatch.take_next() {
-            let (task, agent) = (self.graph.at_rank(pick.rank), pick.agent);
+            let (task, agent) = (pick.rank.task, pick.agent);
             let record = &mut self.tasks[task];
             record.attempts += 1;
             record.agent = Some(agent);
@@ -345,7 +379,7 @@ impl Schedule {
         }
     }
 
-    fn enter(&mut self, task: usize, running: Running) {
+    pub(super) fn enter(&mut self, task: usize, running: Running) {
         match running.standing() {
             Standing::Active => self.active += 1,
             Standing::Awaiting => {
@@ -357,7 +391,7 @@ impl Schedule {
         }
     }
 
-    fn leave(&mut self, task: usize, running: Running) {
+    pub(super) fn leave(&mut self, task: usize, running: Running) {
         match running.standing() {
             Standing::Active => self.active -= 1,
             Standing::Awaiting => {
@@ -367,6 +401,24 @@ impl Schedule {
                 self.serving.remove(&task);
             }
         }
+    }
+}
+
+/// A task that nothing has happened to.
+pub(super) fn fresh(spec: &TaskSpec, unmet: usize) -> Task {
+    Task {
+        state: State::Blocked { unmet },
+        since: Timestamp::default(),
+        attempts: 0,
+        retries_spent: 0,
+        retries: spec.retries,
+        stumbled: false,
+        agent: None,
+        started_at: None,
+        ended_at: None,
+        service: spec.service.is_some(),
+        vouched: false,
+        outside: 0,
     }
 }
 

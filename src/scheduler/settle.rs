@@ -39,7 +39,9 @@ impl Schedule {
             self.move_to(task, State::Failed { reason, environment: true }, now);
             return false;
         }
-        self.dispatch.insert(group, self.graph.rank(task));
+        if !self.withheld.contains(&task) {
+            self.dispatch.insert(group, self.graph.rank(task));
+        }
         self.move_to(task, State::Ready, now);
         true
     }
@@ -73,7 +75,7 @@ impl Schedule {
     pub(super) fn vouch(&mut self, task: usize, now: Timestamp) {
         self.tasks[task].vouched = true;
         for place in self.graph.dependents(task) {
-            let edge = self.graph.dependent(place);
+            let edge = self.graph.dependent(task, place);
             if edge.when == When::Success && self.meet(edge.task, now) == Met::Settled {
                 self.spread(edge.task, now);
             }
@@ -87,7 +89,7 @@ impl Schedule {
             return;
         }
         for place in self.graph.dependents(task) {
-            let edge = self.graph.dependent(place);
+            let edge = self.graph.dependent(task, place);
             if edge.when != When::Success || self.tasks[edge.task].attempts > 0 {
                 continue;
             }
@@ -114,14 +116,14 @@ impl Schedule {
     }
 
     /// Carries the end of `task` to all that wait for it, directly or behind others.
-    fn spread(&mut self, task: usize, now: Timestamp) {
+    pub(super) fn spread(&mut self, task: usize, now: Timestamp) {
         let mut ended = VecDeque::from([task]);
         while let Some(cause) = ended.pop_front() {
             // A service's word is good for as long as it runs, or ended well.
             let vouched = std::mem::take(&mut self.tasks[cause].vouched);
             let state = self.tasks[cause].state.name();
             for place in self.graph.dependents(cause) {
-                let edge = self.graph.dependent(place);
+                let edge = self.graph.dependent(cause, place);
                 let holds = self.holds(cause, edge.when);
                 let told = vouched && edge.when == When::Success;
                 let settled = match (holds, told) {
@@ -156,7 +158,7 @@ impl Schedule {
 
     /// One condition of a task can no longer hold. Whoever has started goes on; true when the task
     /// is skipped by this.
-    pub(super) fn skip(
+    fn skip(
         &mut self,
         task: usize,
         cause: usize,

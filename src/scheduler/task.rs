@@ -1,7 +1,6 @@
 //! What the machine keeps of each task.
 
 use crate::domain::outcome::{TaskReason, TaskState};
-use crate::domain::plan::TaskSpec;
 use crate::domain::time::Timestamp;
 
 use super::event::EndWhy;
@@ -33,26 +32,6 @@ pub(super) struct Task {
     pub(super) vouched: bool,
     /// How many tasks of other runs it waits for.
     pub(super) outside: usize,
-}
-
-impl Task {
-    /// A task that waits for so many conditions.
-    pub(super) fn new(spec: &TaskSpec, unmet: usize) -> Self {
-        Self {
-            state: State::Blocked { unmet },
-            since: Timestamp::default(),
-            attempts: 0,
-            retries_spent: 0,
-            retries: spec.retries,
-            stumbled: false,
-            agent: None,
-            started_at: None,
-            ended_at: None,
-            service: spec.service.is_some(),
-            vouched: false,
-            outside: 0,
-        }
-    }
 }
 
 /// Where a task is, with the facts that only this state has.

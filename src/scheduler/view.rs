@@ -83,6 +83,8 @@ pub enum WaitsOn {
     Slot,
     /// The time of its next try.
     NextTry,
+    /// A client with the values of its `env_pass`.
+    Client,
     /// Input for its terminal.
     Input,
     /// Its own service, which is not ready yet.
@@ -95,6 +97,14 @@ impl Schedule {
     /// The tasks that take part, in the manifest's order.
     pub fn members(&self) -> &[usize] {
         &self.graph.members
+    }
+
+    /// The number of the attempt of a task that runs.
+    pub fn attempt(&self, task: usize) -> Option<u32> {
+        match self.tasks.get(task)?.state {
+            State::Running(running) => Some(running.attempt),
+            _ => None,
+        }
     }
 
     /// A task as it stands; `None` when it takes no part.
@@ -153,6 +163,7 @@ impl Schedule {
         let mut deadline = None;
         let on = match &record.state {
             State::Blocked { .. } => WaitsOn::Tasks(self.unmet(task)),
+            State::Ready if self.withheld.contains(&task) => WaitsOn::Client,
             State::Ready => {
                 let pool = self.dispatch.pool();
                 let group = pool.group(task);
@@ -189,7 +200,7 @@ impl Schedule {
         let jobs = usize::try_from(self.options.jobs).unwrap_or(UPCOMING_MAX);
         let picks = self.dispatch.foresee(jobs.min(UPCOMING_MAX)).into_iter();
         let upcoming = picks.map(|pick| {
-            let task = self.graph.at_rank(pick.rank);
+            let task = pick.rank.task;
             Upcoming { task, attempt: self.tasks[task].attempts + 1, agent: pick.agent }
         });
         upcoming.collect()

@@ -5,12 +5,15 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use crate::domain::frame::Decoder;
+use crate::domain::ids::SessionId;
 
+use super::door;
 use super::os::handover;
 use super::stream::{Inlet, Outlet, OutletError};
-use super::wire::{Ask, Fact};
+use super::wire::{Ask, Fact, FactBody, LINK_VERSION, Present};
 
 /// What is read of a link at a time.
 const READ_BYTES: usize = 16 * 1024;
@@ -61,6 +64,37 @@ impl Stage {
         let (outlet, drained) = Outlet::new(near)?;
         tokio::spawn(drained);
         Ok(HolderLink { asks: Asks { outlet }, facts: Facts::new(inlet) })
+    }
+}
+
+/// Adopts the session behind a door: its holder's link, and its first word. What nobody has
+/// acknowledged follows as facts.
+///
+/// # Errors
+/// When nobody listens there, whoever does is not the session's holder, or it does not answer in
+/// time.
+pub async fn adopt(
+    door: &Path,
+    session: &SessionId,
+    epoch: u64,
+    patience: Duration,
+) -> io::Result<(HolderLink, Present)> {
+    let near = door::connect(door, session)?;
+    let inlet = Inlet::new(near.try_clone()?)?;
+    let (outlet, drained) = Outlet::new(near)?;
+    tokio::spawn(drained);
+    let mut link = HolderLink { asks: Asks { outlet }, facts: Facts::new(inlet) };
+    link.send(&Ask::Adopt { epoch }).map_err(io::Error::other)?;
+    let first = tokio::time::timeout(patience, link.facts.recv());
+    match first.await {
+        Ok(Some(Fact { seq: 0, body: FactBody::Present { present } }))
+            if present.spec.id == *session && present.version == LINK_VERSION =>
+        {
+            Ok((link, *present))
+        }
+        Ok(Some(_)) => Err(io::Error::other("whoever listens there is not the session's holder")),
+        Ok(None) => Err(io::ErrorKind::ConnectionAborted.into()),
+        Err(_) => Err(io::ErrorKind::TimedOut.into()),
     }
 }
 

@@ -5,12 +5,15 @@
 //! Linux's alone. `shells` holds what differs between shells.
 
 mod cgroup;
+pub mod door;
 mod driver;
 pub mod holder;
+pub mod identity;
 pub mod link;
 mod os;
 mod profile;
 pub mod shells;
 pub mod stream;
 pub mod sweep;
+pub mod unheard;
 pub mod wire;

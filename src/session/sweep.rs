@@ -8,46 +8,59 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions};
 
+use crate::domain::ids::SessionId;
+use crate::domain::process::ProcessIdentity;
 use crate::domain::result::Child;
 
-use super::cgroup;
 use super::holder::proc::{self, Process};
 use super::holder::tree::signal_all;
+use super::{cgroup, identity};
 
 /// How long to go on killing. What outlasts it is another user's, or waits in the kernel.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(5);
+/// How long a process may take from the end of its link to its own.
+const DYING: Duration = Duration::from_millis(500);
 /// How far up a holder is looked for.
 const ANCESTORS_MAX: usize = 4096;
 
-/// Ends what the holder `dead` has left behind: every child of this process that is not among
-/// `kept` (the stage, and holders that live on should the stage have died), with all below it.
-/// Blocks until they are gone, and names those that cannot be ended.
+/// Ends what a session's dead holder has left behind: every child of this process that is not among
+/// `kept` (the stage, and holders that live on should the stage have died), with all below it, and
+/// whatever carries the session's mark and has no holder: of one that was adopted nothing comes to
+/// us. Blocks until they are gone, and names those that cannot be ended.
 ///
 /// A dying process closes its descriptors first, by which its death is known, and hands its
-/// children on last: so its own end is waited for. Where its pid was never told there is at most
-/// a shell below it, which ends with its terminal.
-pub fn strays(dead: Option<i32>, kept: &[i32]) -> Vec<Child> {
+/// children on last: so its own end is waited for, and brought about where it only let go of its
+/// link. Where it was never told who it is there is at most a shell below it, which ends with its
+/// terminal.
+pub fn strays(session: &SessionId, dead: Option<&ProcessIdentity>, kept: &[i32]) -> Vec<Child> {
     let started = Instant::now();
-    while dead.is_some_and(lives) && started.elapsed() < PATIENCE {
+    while dead.is_some_and(identity::lives) && started.elapsed() < PATIENCE {
+        if let Some(dead) = dead.filter(|_| started.elapsed() > DYING) {
+            // What cannot be signalled is named below, with the rest of it.
+            drop(identity::signal(dead, Signal::KILL));
+        }
         std::thread::sleep(PAUSE);
     }
+    let mark = format!("CALLBOARD_SESSION={session}");
     loop {
         // Only when no child is left at all, corpses included, is nothing below one: a walk alone
         // can miss what changes its parent meanwhile.
         bury(kept);
-        if orphans(kept).is_empty() {
+        let mut left = if orphans(kept).is_empty() { Vec::new() } else { below(kept) };
+        left.extend(marked(mark.as_bytes()));
+        if left.is_empty() && orphans(kept).is_empty() {
             cgroup::tidy();
             return Vec::new();
         }
-        signal_all(&below(kept), Signal::KILL);
+        signal_all(&left, Signal::KILL);
         if started.elapsed() > PATIENCE {
             let child = |process: &Process| Child {
                 pid: process.pid,
                 command: process.command(),
                 ended: false,
             };
-            return below(kept).iter().map(child).collect();
+            return left.iter().map(child).collect();
         }
         std::thread::sleep(PAUSE);
     }
@@ -57,17 +70,43 @@ pub fn strays(dead: Option<i32>, kept: &[i32]) -> Vec<Child> {
 /// above it any more: both the holder and the coordinator were killed. What a living holder has
 /// is its own to end.
 pub fn orphans_of(socket: &Path) {
+    let mut mark = b"CALLBOARD_SOCKET=".to_vec();
+    mark.extend_from_slice(socket.as_os_str().as_bytes());
+    signal_all(&marked(&mark), Signal::KILL);
+    cgroup::tidy();
+}
+
+/// The holder that writes the transcript in this folder, for one that was never told who it is.
+pub fn holder_of(transcript: &Path) -> Option<ProcessIdentity> {
     let own = rustix::process::geteuid().as_raw();
-    let marked = |pid: &i32| {
+    let is_holder = |pid: &i32| {
+        let path = format!("/proc/{pid}");
+        std::fs::metadata(&path).is_ok_and(|metadata| metadata.uid() == own)
+            && std::fs::read_to_string(format!("{path}/comm"))
+                .is_ok_and(|n| n.trim() == "cb-holder")
+            && std::fs::read_dir(format!("{path}/fd")).is_ok_and(|mut open| {
+                open.any(|entry| {
+                    let link = entry.and_then(|entry| std::fs::read_link(entry.path()));
+                    link.is_ok_and(|file| file.starts_with(transcript))
+                })
+            })
+    };
+    pids().into_iter().find(is_holder).and_then(|pid| identity::of(pid).ok())
+}
+
+/// Processes of our user with this variable in their environment and no holder above them, and all
+/// below those, corpses left out.
+fn marked(variable: &[u8]) -> Vec<Process> {
+    let own = rustix::process::geteuid().as_raw();
+    let is_marked = |pid: &i32| {
         let path = format!("/proc/{pid}");
         std::fs::metadata(&path).is_ok_and(|metadata| metadata.uid() == own)
             && std::fs::read(format!("{path}/environ"))
-                .is_ok_and(|environ| names_socket(&environ, socket))
+                .is_ok_and(|environ| environ.split(|byte| *byte == 0).any(|v| v == variable))
     };
-    let marked: Vec<i32> =
-        pids().into_iter().filter(marked).filter(|pid| !has_holder(*pid)).collect();
-    let mut found = Vec::new();
-    let mut pids = marked;
+    let mut pids: Vec<i32> =
+        pids().into_iter().filter(is_marked).filter(|pid| !has_holder(*pid)).collect();
+    let mut found: Vec<Process> = Vec::new();
     while let Some(pid) = pids.pop() {
         let Some(process) = proc::process(pid).filter(|p| p.state != b'Z') else { continue };
         if found.iter().any(|known: &Process| known.pid == pid) {
@@ -76,20 +115,12 @@ pub fn orphans_of(socket: &Path) {
         pids.extend(proc::children(pid));
         found.push(process);
     }
-    signal_all(&found, Signal::KILL);
-    cgroup::tidy();
+    found
 }
 
 fn pids() -> Vec<i32> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-}
-
-fn names_socket(environ: &[u8], socket: &Path) -> bool {
-    let socket = socket.as_os_str().as_bytes();
-    environ
-        .split(|byte| *byte == 0)
-        .any(|variable| variable.strip_prefix(b"CALLBOARD_SOCKET=").is_some_and(|s| s == socket))
 }
 
 /// True when a holder, or the stage that forks them, is above the process.
@@ -116,10 +147,6 @@ fn parent(pid: i32) -> Option<i32> {
 fn orphans(kept: &[i32]) -> Vec<i32> {
     let me = i32::try_from(std::process::id()).unwrap_or(0);
     proc::children(me).into_iter().filter(|pid| !kept.contains(pid)).collect()
-}
-
-fn lives(pid: i32) -> bool {
-    proc::process(pid).is_some_and(|process| process.state != b'Z')
 }
 
 /// The children that are not kept, and all below them, corpses left out.

@@ -95,6 +95,9 @@ pub enum FactBody {
     Opened {
         /// The holder's own pid.
         holder: i32,
+        /// When it started, in clock ticks since the boot.
+        #[serde(default)]
+        start_time: u64,
         /// The shell's.
         shell: i32,
     },
@@ -317,8 +320,59 @@ pub struct Span {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// A command that completed.
+    pub(in crate::session) fn end(command: &str) -> CommandEnd {
+        CommandEnd {
+            command: command.into(),
+            state: CommandState::Completed,
+            reason: None,
+            exit_code: Some(0),
+            pipe_status: None,
+            cwd: "/".to_owned(),
+            started_at: None,
+            duration_ms: 1,
+            children: Vec::new(),
+            notes: Vec::new(),
+            awaiting: None,
+            span: Span::default(),
+            merged: false,
+            unstored: Vec::new(),
+        }
+    }
+
+    /// A holder's first word.
+    pub(in crate::session) fn present() -> Present {
+        let spec = SessionSpec {
+            id: "s-1".into(),
+            cwd: "/".into(),
+            env: Vec::new(),
+            shell: Default::default(),
+            profile: None,
+            size: Size::default(),
+            transcript: "/t".into(),
+            tmp: "/tmp".into(),
+            policy: Vec::new(),
+            limits: Default::default(),
+            owner: crate::domain::session::SessionOwner::Call,
+            door: "/h".into(),
+            patience_ms: 1,
+        };
+        let holder =
+            ProcessIdentity { pid: 1, start_time: 1, boot_id: "b".to_owned(), pid_namespace: 1 };
+        Present {
+            version: LINK_VERSION,
+            spec,
+            holder,
+            shell: None,
+            commands: Vec::new(),
+            end: 0,
+            ports: Vec::new(),
+            closing: false,
+        }
+    }
 
     #[test]
     fn unstored_bytes_come_back_as_they_were() {

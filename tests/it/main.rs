@@ -17,6 +17,7 @@ mod cases_terminal_input;
 mod cases_terminal_limits;
 mod cases_terminal_output;
 mod cases_terminal_typing;
+mod chaos;
 mod cli_attach;
 mod cli_documents;
 mod cli_env;

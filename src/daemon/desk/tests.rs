@@ -80,7 +80,7 @@ impl Table {
         let [Action::Open { spec, then }] = &actions[..] else { panic!("{actions:?}") };
         assert!(then.is_empty());
         let id = spec.id.clone();
-        let actions = self.fact(&id, FactBody::Opened { holder: 10, shell: 11 });
+        let actions = self.fact(&id, FactBody::Opened { holder: 10, start_time: 1, shell: 11 });
         let line = opened(&actions);
         assert_eq!((&line.session_id, line.state.as_str()), (&id, "idle"));
         id

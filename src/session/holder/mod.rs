@@ -8,6 +8,7 @@
 //! A holder has one thread and one loop (`turn`): poll, take what has come, let the command's
 //! machine decide, perform. Nothing in the loop blocks.
 
+mod alone;
 mod answers;
 mod boundary;
 mod capture;
@@ -38,4 +39,5 @@ mod turn;
 mod typed;
 mod usage;
 
+pub(super) use outbox::UNHEARD;
 pub use stage::stage_main;

@@ -70,6 +70,11 @@ impl PortWatch {
         self.due_ms = (!alone).then_some(now_ms + pause_ms);
     }
 
+    /// What was last told.
+    pub(super) fn known(&self) -> &[Listener] {
+        &self.told
+    }
+
     /// What has to be told, if it differs from what was.
     pub(super) fn changed(&mut self, ports: Vec<Listener>) -> Option<Vec<Listener>> {
         if ports == self.told {

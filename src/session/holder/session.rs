@@ -11,8 +11,9 @@ use crate::domain::outcome::{CommandState, Reason};
 use crate::domain::result::Note;
 use crate::domain::session::{CommandSpec, SessionSpec};
 use crate::domain::time::Timestamp;
-use crate::session::wire::{Ask, CommandEnd, FactBody, Span};
+use crate::session::wire::{Ask, CommandEnd, FactBody, KnownCommand, LINK_VERSION, Present, Span};
 
+use super::super::identity;
 use super::super::os::pty::Terminal;
 use super::super::profile::Profile;
 use super::super::shells::table;
@@ -33,6 +34,9 @@ use super::tree::Tree;
 use super::turn::Clock;
 use super::typed::Line;
 
+/// How many commands are remembered. Only one that was asked for right before a coordinator was
+/// lost can be asked for again.
+const KNOWN_MAX: usize = 128;
 /// The transcript's growth is told at most this often.
 pub(super) const TELL_EVERY_MS: u64 = 20;
 
@@ -46,6 +50,8 @@ pub(super) struct Session {
     pub capture: Capture,
     pub tree: Tree,
     pub queue: VecDeque<Command>,
+    /// What it was given, oldest first: a command that is given again is not run again.
+    pub known: VecDeque<KnownCommand>,
     pub active: Option<Active>,
     pub judging: Judging,
     /// What has been typed at a shell within it.
@@ -121,6 +127,7 @@ impl Session {
             capture,
             tree,
             queue: VecDeque::new(),
+            known: VecDeque::new(),
             active: None,
             judging: Judging::default(),
             typed: Line::default(),
@@ -140,6 +147,24 @@ impl Session {
             begun: 0,
             tell_at_ms: None,
             buffer: Vec::new(),
+        })
+    }
+
+    /// Who and how we are, for a coordinator that adopts the session.
+    ///
+    /// # Errors
+    /// When `/proc` does not tell who this process is.
+    pub(super) fn present(&self) -> io::Result<Present> {
+        let is_there = !matches!(self.shell.doing, Doing::Starting | Doing::Gone(_));
+        Ok(Present {
+            version: LINK_VERSION,
+            spec: self.spec.clone(),
+            holder: identity::own()?,
+            shell: is_there.then_some(self.shell.pid),
+            commands: self.known.iter().cloned().collect(),
+            end: self.capture.raw_end(),
+            ports: self.ports.known().to_vec(),
+            closing: self.closing.is_some(),
         })
     }
 
@@ -177,6 +202,14 @@ impl Session {
     }
 
     fn enqueue(&mut self, spec: CommandSpec) {
+        if self.known.iter().rev().any(|known| known.command == spec.id) {
+            return;
+        }
+        if self.known.len() == KNOWN_MAX {
+            self.known.pop_front();
+        }
+        let (command, text, ticket) = (spec.id.clone(), spec.text.clone(), spec.ticket.clone());
+        self.known.push_back(KnownCommand { command, text, ticket });
         if self.closing.is_some() || matches!(self.shell.doing, Doing::Gone(_)) {
             self.tell_unstarted(&spec, Reason::SessionClosed);
             return;
@@ -237,7 +270,8 @@ impl Session {
                     continue;
                 }
                 let holder = i32::try_from(std::process::id()).unwrap_or(0);
-                self.facts.push(FactBody::Opened { holder, shell: self.shell.pid });
+                let start_time = identity::own().map_or(0, |own| own.start_time);
+                self.facts.push(FactBody::Opened { holder, start_time, shell: self.shell.pid });
                 continue;
             }
             match report.status {

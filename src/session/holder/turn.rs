@@ -12,7 +12,9 @@ use crate::domain::time::Timestamp;
 use crate::session::wire::{Ask, FactBody};
 use crate::transcript::index::Stream;
 
+use super::super::door;
 use super::super::os::process;
+use super::alone::Alone;
 use super::outbox::Outbox;
 use super::session::Session;
 
@@ -23,6 +25,8 @@ const READ_BYTES: usize = 4 * 1024;
 /// How long a command's start waits for company. A quick command's end comes sooner than this, and
 /// both wake the coordinator once.
 const START_WAITS_MS: u64 = 2;
+/// How long a coordinator that is there may take to put a session's end on record.
+const LAST_ACK_MS: u64 = 30_000;
 /// How long the last facts may take to leave.
 const LAST_WORDS_MS: u64 = 2_000;
 
@@ -64,14 +68,15 @@ pub(super) fn hold(link: UnixStream) -> io::Result<()> {
     process::become_holder()?;
     link.set_nonblocking(true)?;
     let mut holder = Holder {
-        link,
+        peer: Peer::Linked(link),
+        epoch: 0,
         deaths: process::child_deaths()?,
         decoder: Decoder::default(),
         outbox: Outbox::default(),
         clock: Clock::start(),
         session: None,
         held_until_ms: None,
-        lost: false,
+        over_since_ms: None,
     };
     while holder.turn()? {}
     holder.last_words();
@@ -79,7 +84,9 @@ pub(super) fn hold(link: UnixStream) -> io::Result<()> {
 }
 
 struct Holder {
-    link: UnixStream,
+    peer: Peer,
+    /// The greatest epoch of a coordinator that we have heard: one of a smaller has been replaced.
+    epoch: u64,
     deaths: OwnedFd,
     decoder: Decoder,
     outbox: Outbox,
@@ -87,8 +94,18 @@ struct Holder {
     session: Option<Session>,
     /// Facts wait for others until then.
     held_until_ms: Option<u64>,
-    /// The coordinator is gone.
-    lost: bool,
+    /// Since when the session is over, and that is not acknowledged.
+    over_since_ms: Option<u64>,
+}
+
+/// Who hears us.
+enum Peer {
+    /// A coordinator.
+    Linked(UnixStream),
+    /// Nobody, until one adopts us.
+    Alone(Alone),
+    /// Nobody, and nobody is waited for.
+    Gone,
 }
 
 /// Which descriptors have something.
@@ -105,8 +122,8 @@ impl Holder {
     /// One turn of the loop; false when the holder's work is done.
     fn turn(&mut self) -> io::Result<bool> {
         let ready = self.wait()?;
-        if ready.link && !self.lost {
-            self.take_asks();
+        if ready.link {
+            self.hear();
         }
         let now_ms = self.clock.now_ms();
         if let Some(session) = &mut self.session {
@@ -125,7 +142,17 @@ impl Holder {
         if ready.deaths {
             self.bury(now_ms);
         }
-        let Some(session) = &mut self.session else { return Ok(!self.lost) };
+        if self.session.is_none() {
+            return Ok(matches!(self.peer, Peer::Linked(_)));
+        }
+        self.tend_session(now_ms);
+        self.tell(now_ms);
+        self.tend_peer(now_ms);
+        Ok(!self.is_done(now_ms))
+    }
+
+    fn tend_session(&mut self, now_ms: u64) {
+        let Some(session) = &mut self.session else { return };
         session.tick(self.outbox.is_busy(), now_ms);
         session.start_next(now_ms);
         let facts = session.take_facts();
@@ -134,40 +161,111 @@ impl Holder {
             self.held_until_ms = may_wait.then_some(now_ms + START_WAITS_MS);
         }
         for fact in facts {
-            if !self.lost && self.outbox.push(fact).is_err() {
-                self.lost = true;
+            if self.outbox.push(fact).is_err() {
+                self.lose_peer(now_ms);
             }
         }
-        if self.held_until_ms.is_none_or(|until| until <= now_ms) {
-            self.held_until_ms = None;
-            if !self.lost && self.outbox.flush(&self.link).is_err() {
-                self.lost = true;
+    }
+
+    /// Lets the coordinator have what is there for it.
+    fn tell(&mut self, now_ms: u64) {
+        match &self.peer {
+            Peer::Linked(link) => {
+                if self.held_until_ms.is_none_or(|until| until <= now_ms) {
+                    self.held_until_ms = None;
+                    if self.outbox.flush(link).is_err() {
+                        self.lose_peer(now_ms);
+                    }
+                }
+            }
+            Peer::Alone(_) | Peer::Gone => {
+                self.held_until_ms = None;
+                self.outbox.drop_waiting();
             }
         }
-        if self.lost {
-            // Nobody is left to report to: the tree ends with its session.
+    }
+
+    /// The coordinator is gone. The session goes on, and waits for another one.
+    fn lose_peer(&mut self, now_ms: u64) {
+        if !matches!(self.peer, Peer::Linked(_)) {
+            return;
+        }
+        self.decoder = Decoder::default();
+        self.peer = match &self.session {
+            Some(session) if session.spec.patience_ms > 0 => {
+                self.outbox.lose_peer(&session.spec.transcript);
+                Peer::Alone(Alone::at_door(&session.spec, now_ms))
+            }
+            _ => Peer::Gone,
+        };
+    }
+
+    /// Nobody has come: everything ends.
+    fn tend_peer(&mut self, now_ms: u64) {
+        if let Peer::Alone(alone) = &mut self.peer {
+            if alone.is_over(now_ms) {
+                self.peer = Peer::Gone;
+            } else {
+                alone.tick(now_ms);
+            }
+        }
+        if matches!(self.peer, Peer::Gone)
+            && let Some(session) = &mut self.session
+        {
             session.close(now_ms);
         }
-        Ok(!session.is_over())
+    }
+
+    /// True once there is nothing left to do here: the session is over, and whoever has to know has
+    /// said that it is on record.
+    fn is_done(&mut self, now_ms: u64) -> bool {
+        let Some(session) = self.session.as_ref().filter(|session| session.is_over()) else {
+            return false;
+        };
+        let since = *self.over_since_ms.get_or_insert(now_ms);
+        match &self.peer {
+            Peer::Gone => true,
+            Peer::Alone(_) => false,
+            Peer::Linked(_) => {
+                session.spec.patience_ms == 0
+                    || self.outbox.is_acknowledged()
+                    || since + LAST_ACK_MS <= now_ms
+            }
+        }
     }
 
     fn wait(&mut self) -> io::Result<Ready> {
         let now_ms = self.clock.now_ms();
-        let due = self.session.as_ref().and_then(|session| session.next_due(now_ms));
-        let due = due.into_iter().chain(self.held_until_ms).min();
+        let session = self.session.as_ref().filter(|session| !session.is_over());
+        let due = session.and_then(|session| session.next_due(now_ms));
+        let over = self.over_since_ms.map(|since| since + LAST_ACK_MS);
+        let peer = match &self.peer {
+            Peer::Linked(_) => over,
+            Peer::Alone(alone) => Some(alone.due()),
+            Peer::Gone => None,
+        };
+        let due = due.into_iter().chain(self.held_until_ms).chain(peer).min();
         let timeout = due.map(|due| {
             let ms = i64::try_from(due.saturating_sub(now_ms)).unwrap_or(i64::MAX);
             Timespec { tv_sec: ms / 1000, tv_nsec: ms % 1000 * 1_000_000 }
         });
         let mut watched = vec![PollFd::new(&self.deaths, PollFlags::IN)];
-        let mut link = PollFlags::IN;
-        link.set(PollFlags::OUT, self.outbox.has_waiting() && self.held_until_ms.is_none());
-        if !self.lost {
-            watched.push(PollFd::new(&self.link, link));
+        match &self.peer {
+            Peer::Linked(link) => {
+                let mut flags = PollFlags::IN;
+                flags
+                    .set(PollFlags::OUT, self.outbox.has_waiting() && self.held_until_ms.is_none());
+                watched.push(PollFd::new(link, flags));
+            }
+            Peer::Alone(alone) => {
+                watched
+                    .extend(alone.watched().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+            }
+            Peer::Gone => {}
         }
         let first_of_session = watched.len();
         let mut at_reports = usize::MAX;
-        if let Some(session) = &self.session {
+        if let Some(session) = session {
             watched.push(PollFd::from_borrowed_fd(session.main.as_fd(), PollFlags::IN));
             watched.push(PollFd::from_borrowed_fd(session.stderr.as_fd(), PollFlags::IN));
             if let Some(reports) = &session.shell.reports {
@@ -183,50 +281,80 @@ impl Holder {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let has = |index: usize, flag: PollFlags| {
-            watched.get(index).is_some_and(|watch| watch.revents().intersects(flag))
-        };
         let anything = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
-        let terminals = [first_of_session, first_of_session + 1];
+        let has = |index: usize| {
+            watched.get(index).is_some_and(|watch| watch.revents().intersects(anything))
+        };
+        let is_open = session.is_some();
         Ok(Ready {
-            deaths: has(0, anything),
-            link: !self.lost && has(1, anything),
-            main: has(terminals[0], anything),
-            stderr: has(terminals[1], anything),
-            reports: has(at_reports, anything),
+            deaths: has(0),
+            link: (1..first_of_session).any(has),
+            main: is_open && has(first_of_session),
+            stderr: is_open && has(first_of_session + 1),
+            reports: has(at_reports),
         })
     }
 
-    fn take_asks(&mut self) {
-        let mut buffer = [0; READ_BYTES];
-        loop {
-            match self.link.read(&mut buffer) {
-                Ok(0) => {
-                    self.lost = true;
-                    break;
+    /// Somebody has something to say, or somebody is at the door.
+    fn hear(&mut self) {
+        let now_ms = self.clock.now_ms();
+        match &mut self.peer {
+            Peer::Linked(_) => self.take_asks(now_ms),
+            Peer::Alone(alone) => {
+                if let Some((link, epoch, rest)) = alone.answer(self.epoch, now_ms) {
+                    self.adopted(link, epoch, rest, now_ms);
                 }
+            }
+            Peer::Gone => {}
+        }
+    }
+
+    /// Another coordinator takes the session on.
+    fn adopted(&mut self, link: UnixStream, epoch: u64, rest: Decoder, now_ms: u64) {
+        let Some(session) = &self.session else { return };
+        let told = session
+            .present()
+            .and_then(|present| self.outbox.meet_peer(present, &session.spec.transcript));
+        if told.is_err() {
+            // Its end says that we could not; another one may try.
+            return;
+        }
+        self.epoch = epoch;
+        self.peer = Peer::Linked(link);
+        self.decoder = rest;
+        self.take_documents(now_ms);
+    }
+
+    fn take_asks(&mut self, now_ms: u64) {
+        let mut buffer = [0; READ_BYTES];
+        let lost = loop {
+            let Peer::Linked(link) = &mut self.peer else { return };
+            match link.read(&mut buffer) {
+                Ok(0) => break true,
                 Ok(got) => {
                     self.decoder.push(&buffer[..got]);
                     if got < buffer.len() {
-                        break;
+                        break false;
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(_) => {
-                    self.lost = true;
-                    break;
-                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break false,
+                Err(_) => break true,
             }
+        };
+        // What was said before the end holds.
+        self.take_documents(now_ms);
+        if lost {
+            self.lose_peer(now_ms);
         }
+    }
+
+    fn take_documents(&mut self, now_ms: u64) {
         loop {
             match self.decoder.document::<Ask>() {
                 Ok(Some(ask)) => self.take_ask(ask),
                 Ok(None) => return,
-                Err(_) => {
-                    self.lost = true;
-                    return;
-                }
+                Err(_) => return self.lose_peer(now_ms),
             }
         }
     }
@@ -241,7 +369,7 @@ impl Holder {
                     // The link's end says the rest.
                     drop(self.outbox.push(FactBody::OpenFailed { message }));
                     self.last_words();
-                    self.lost = true;
+                    self.peer = Peer::Gone;
                 }
             },
             (Ask::Ack { through }, _) => self.outbox.acknowledge(through),
@@ -261,15 +389,19 @@ impl Holder {
     }
 
     fn last_words(&mut self) {
+        if let Some(session) = &self.session {
+            door::remove(&session.spec.door, &session.spec.id);
+        }
         let until = self.clock.now_ms() + LAST_WORDS_MS;
-        while !self.lost && self.outbox.flush(&self.link).is_ok() && self.outbox.has_waiting() {
+        let Peer::Linked(link) = &self.peer else { return };
+        while self.outbox.flush(link).is_ok() && self.outbox.has_waiting() {
             let left = until.saturating_sub(self.clock.now_ms());
             if left == 0 {
                 return;
             }
             let second = i64::try_from(left / 1000).unwrap_or(0);
             let timeout = Timespec { tv_sec: second, tv_nsec: 20_000_000 };
-            let mut watched = [PollFd::new(&self.link, PollFlags::OUT)];
+            let mut watched = [PollFd::new(link, PollFlags::OUT)];
             if poll(&mut watched, Some(&timeout)).is_err() {
                 return;
             }

@@ -104,7 +104,7 @@ pub(super) async fn open_as(
         stage: Some(stage),
     };
     match session.fact().await {
-        Some(FactBody::Opened { holder, shell }) => {
+        Some(FactBody::Opened { holder, shell, .. }) => {
             session.holder = holder;
             session.shell = shell;
             Ok(session)

@@ -5,19 +5,19 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::cli::client::WireError;
-use crate::cli::failure::{Failure, Kind};
-use crate::cli::tasks::{Found, Tasks, ask, nowhere};
+use crate::cli::failure::Failure;
+use crate::cli::tasks::{Tasks, ask, nowhere};
 use crate::cli::{exit, output};
-use crate::control::{TaskAnswer, TaskCall, TaskRef};
+use crate::control::{TaskAnswer, TaskCall};
 use crate::domain::result::SCHEMA_VERSION;
 
 /// Give a task another attempt
 ///
-/// Takes a task that is settled, however, or waits for a decision, in a run that goes on. Its
-/// attempts are counted on, and what was skipped because of it waits for it again.
+/// Takes a task that is settled, however, or waits for a decision. Its attempts are counted on, and
+/// what was skipped because of it waits for it again. A run that has ended without success is taken
+/// up again for it; one that has succeeded, or ended too long ago, is not.
 ///
-/// Exit codes: 0 it is on its way, 2 usage, no such task, or one that is not settled or whose run
-/// has ended.
+/// Exit codes: 0 it is on its way, 2 usage, no such task, or one that cannot be retried.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Retry {
     /// The task: RUN/ID, or an id
@@ -43,10 +43,13 @@ impl Retry {
             return Err(nowhere(names));
         };
         let found = tasks.find_one(&self.id)?;
-        let connection = tasks.connection.as_mut().filter(|_| found.past.is_none());
-        let Some(connection) = connection else { return Err(over(&found)) };
+        let mut connection = match tasks.connection.take() {
+            Some(connection) => connection,
+            // Its run has ended, or was lost: another coordinator takes it up again.
+            None => tasks.place.connect_or_start()?,
+        };
         let TaskAnswer::Tasks { tasks: lines } =
-            ask(connection, TaskCall::Retry { task: found.task.clone() })?
+            ask(&mut connection, TaskCall::Retry { task: found.task.clone() })?
         else {
             return Err(WireError::Unexpected { call: "retry" }.into());
         };
@@ -61,13 +64,4 @@ impl Retry {
         }
         Ok(exit::SUCCEEDED)
     }
-}
-
-fn over(found: &Found) -> Failure {
-    let TaskRef { run, task } = &found.task;
-    Failure::new(Kind::Usage, format!("`{}` cannot be retried: its run has ended", found.task))
-        .hint(format!(
-            "`callboard run MANIFEST --only {task}` runs it again; `callboard run --resume {run}` \
-             goes on with what never ran"
-        ))
 }

@@ -1,0 +1,226 @@
+//! A run that goes on after it was lost, or after its end; and one that tasks are added to.
+
+use std::collections::BTreeSet;
+
+use crate::domain::event::RunOptions;
+use crate::domain::outcome::{TaskCause, TaskReason, TaskState};
+use crate::domain::plan::TaskSpec;
+use crate::domain::time::Timestamp;
+
+use super::event::Effect;
+use super::run::{Phase, Schedule, fresh};
+use super::task::{Running, State, Task};
+
+impl Schedule {
+    /// An attempt was started, whatever we would decide now.
+    pub(super) fn recall_attempt(
+        &mut self,
+        task: usize,
+        attempt: u32,
+        agent: usize,
+        now: Timestamp,
+    ) {
+        let is_known = self.graph.has(task) && agent < self.dispatch.pool().agents();
+        if !is_known || attempt <= self.tasks[task].attempts {
+            return;
+        }
+        if let State::Running(before) = self.tasks[task].state {
+            // Its end is not on record, and it has one all the same: another was started after it.
+            self.leave(task, before);
+            if before.holds_slot() {
+                self.dispatch.release(before.agent);
+            }
+        }
+        self.withdraw(task);
+        self.dispatch.take(self.dispatch.pool().group(task), self.graph.rank(task), agent);
+        let record = &mut self.tasks[task];
+        record.attempts = attempt;
+        record.agent = Some(agent);
+        record.started_at.get_or_insert(now);
+        let running = Running { attempt, agent, ready: None, awaiting: None, ending: None };
+        self.enter(task, running);
+        self.move_to(task, State::Running(running), now);
+    }
+
+    pub(super) fn withhold(&mut self, tasks: Vec<usize>) {
+        for task in tasks {
+            if !self.graph.has(task) {
+                continue;
+            }
+            if matches!(self.tasks[task].state, State::Ready) {
+                self.withdraw(task);
+            }
+            self.withheld.insert(task);
+        }
+    }
+
+    pub(super) fn release(&mut self) {
+        for task in std::mem::take(&mut self.withheld) {
+            if matches!(self.tasks[task].state, State::Ready) {
+                self.dispatch.insert(self.dispatch.pool().group(task), self.graph.rank(task));
+            }
+        }
+    }
+
+    /// True while a task could start if its client were here.
+    pub(super) fn waits_for_client(&self) -> bool {
+        let ready = |task: &usize| matches!(self.tasks[*task].state, State::Ready);
+        self.withheld.iter().any(ready)
+    }
+
+    pub(super) fn reopen(&mut self, options: RunOptions, now: Timestamp) {
+        if !self.has_ended() {
+            return;
+        }
+        self.dispatch.resize(self.options.jobs, options.jobs);
+        self.options = options;
+        self.phase = Phase::Going;
+        self.struck = false;
+        let again: Vec<usize> =
+            self.graph.members.iter().copied().filter(|task| self.goes_again(*task)).collect();
+        self.start_over(&again, now);
+    }
+
+    /// Whether a task of a run that has ended has something to do in one that goes on.
+    fn goes_again(&self, task: usize) -> bool {
+        let record = &self.tasks[task];
+        match record.state {
+            State::Cancelled { .. }
+            | State::Skipped { .. }
+            | State::Blocked { .. }
+            | State::Ready
+            | State::Retrying { .. } => true,
+            // It ran for others, and ended with the run: they need it again.
+            State::Succeeded if record.service => self.graph.dependents(task).any(|place| {
+                let dependent = self.graph.dependent(task, place).task;
+                !matches!(self.tasks[dependent].state, State::Succeeded)
+            }),
+            State::Succeeded
+            | State::Failed { .. }
+            | State::TimedOut { .. }
+            | State::Escalated { .. }
+            | State::Running(_) => false,
+        }
+    }
+
+    /// These tasks wait for their conditions as at the run's beginning, where others have ended
+    /// already.
+    fn start_over(&mut self, tasks: &[usize], now: Timestamp) {
+        for &task in tasks {
+            self.withdraw(task);
+            let unmet = self.graph.dependencies(task).len() + self.tasks[task].outside;
+            self.tasks[task].vouched = false;
+            self.move_to(task, State::Blocked { unmet }, now);
+        }
+        for &task in tasks {
+            let edges = self.graph.dependencies(task);
+            let met = edges.iter().filter(|edge| self.holds(edge.task, edge.when)).count();
+            let lost = edges
+                .iter()
+                .find(|edge| self.is_settled(edge.task) && !self.holds(edge.task, edge.when))
+                .copied();
+            let all = edges.len() + self.tasks[task].outside;
+            let State::Blocked { unmet } = &mut self.tasks[task].state else { continue };
+            *unmet = all - met;
+            if let Some(edge) = lost {
+                let state = self.tasks[edge.task].state.name();
+                let cause = TaskCause::Dependency { task: self.ids[edge.task].clone(), state };
+                let reason = TaskReason::Task(cause);
+                self.settle(task, State::Skipped { reason }, now);
+            } else if self.tasks[task].state == (State::Blocked { unmet: 0 }) {
+                self.unblock(task, now);
+            }
+        }
+    }
+
+    fn is_settled(&self, task: usize) -> bool {
+        self.tasks[task].state.name().is_terminal()
+    }
+
+    pub(super) fn retry_task(&mut self, task: usize, now: Timestamp) {
+        if !self.graph.has(task) {
+            return;
+        }
+        let state = self.tasks[task].state.name();
+        let may = state.is_terminal() || state == TaskState::Escalated;
+        if !may {
+            return;
+        }
+        if self.phase != Phase::Waiting {
+            self.phase = Phase::Going;
+        }
+        self.struck = false;
+        self.tasks[task].vouched = false;
+        // One that has run before has had its conditions then.
+        if self.tasks[task].attempts > 0 {
+            self.make_ready(task, now);
+        } else {
+            self.start_over(&[task], now);
+        }
+        let behind = self.skipped_behind(task);
+        self.start_over(&behind, now);
+    }
+
+    /// The tasks that were skipped because of how `task` had ended, in an order in which each comes
+    /// after what it waits for.
+    fn skipped_behind(&self, task: usize) -> Vec<usize> {
+        let mut found = vec![task];
+        let mut seen = BTreeSet::from([task]);
+        let mut at = 0;
+        while let Some(&from) = found.get(at) {
+            at += 1;
+            for place in self.graph.dependents(from) {
+                let next = self.graph.dependent(from, place).task;
+                let skipped = matches!(
+                    self.tasks[next].state,
+                    State::Skipped { reason: TaskReason::Task(TaskCause::Dependency { .. }) }
+                );
+                if skipped && seen.insert(next) {
+                    found.push(next);
+                }
+            }
+        }
+        found.split_off(1)
+    }
+
+    /// Whether a task can be added: the run is open, and there is who can take it.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn may_add(&self, spec: &TaskSpec) -> Result<(), AddError> {
+        if !self.is_open || self.phase != Phase::Going {
+            return Err(AddError::Closed);
+        }
+        if !self.dispatch.pool().can_serve(&spec.needs) {
+            return Err(AddError::NoAgent);
+        }
+        match spec.after.iter().find(|dependency| !self.graph.has(dependency.task)) {
+            Some(unknown) => Err(AddError::NoSuchTask(unknown.task)),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn add(&mut self, spec: &TaskSpec, outside: usize, now: Timestamp) {
+        let task = self.graph.add(spec);
+        self.dispatch.add(&spec.needs);
+        self.ids.push(spec.id.clone());
+        let unmet = self.graph.dependencies(task).len() + outside;
+        self.tasks.push(Task { outside, ..fresh(spec, unmet) });
+        self.effects.push(Effect::Moved { task, state: TaskState::Blocked, reason: None });
+        self.start_over(&[task], now);
+    }
+}
+
+/// Why a task cannot be added to a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AddError {
+    /// The run takes no more tasks.
+    #[error("the run takes no more tasks")]
+    Closed,
+    /// Nobody could take it.
+    #[error("no agent carries all the tags that the task needs")]
+    NoAgent,
+    /// It is to wait for a task that the run does not have.
+    #[error("there is no task {0} in the run to wait for")]
+    NoSuchTask(usize),
+}

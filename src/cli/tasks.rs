@@ -86,6 +86,26 @@ impl Tasks {
         if unknown.is_empty() { Ok(found) } else { Err(self.unknown(&unknown)) }
     }
 
+    /// Finds all tasks of these names where something is to come of them: a coordinator is started
+    /// for runs that were lost with theirs.
+    ///
+    /// # Errors
+    /// As `find_all`, and when none can be started.
+    pub(super) fn find_to_change(self, names: &[String]) -> Result<(Self, Vec<Found>), Failure> {
+        let found = self.find_all(names)?;
+        if self.connection.is_none() {
+            for one in &found {
+                if records::is_open(&self.place.state, &one.task.run)? {
+                    drop(self.place.connect_or_start()?);
+                    let again = Self::of(self.place)?;
+                    let found = again.find_all(names)?;
+                    return Ok((again, found));
+                }
+            }
+        }
+        Ok((self, found))
+    }
+
     /// Finds one.
     ///
     /// # Errors

@@ -15,13 +15,14 @@ use std::sync::Arc;
 
 use super::calls::shutting_down;
 use super::desk::Desk;
+use super::dispatched::{Added, PastDispatches};
 use super::names;
 use super::rejoining::lacks;
 use super::runs::{Run, TaskRecord};
 use super::sessions::Asker;
 use super::tasks::is_settled;
 use crate::control::{Dispatch, Failure, FailureKind, TaskAnswer, TaskRef, Waiting};
-use crate::domain::event::{AttemptEnd, ClientEnv, Event as Record, RunOptions};
+use crate::domain::event::{ClientEnv, Event as Record, RunOptions};
 use crate::domain::ids::{RunId, TaskId};
 use crate::domain::outcome::TaskState;
 use crate::domain::plan::{Dependency, Plan, TaskSpec, When};
@@ -40,55 +41,6 @@ pub(super) struct Dispatching {
     standing: BTreeMap<RunId, Standing>,
     /// What an earlier coordinator had added.
     past: PastDispatches,
-}
-
-/// What the journal tells of tasks that were added to runs which have not ended.
-#[derive(Debug, Default)]
-pub(super) struct PastDispatches {
-    /// In the order of the runs' tasks.
-    added: BTreeMap<RunId, Vec<Added>>,
-    /// The tasks of other runs that some of them wait for, and whether they have succeeded.
-    others: BTreeMap<TaskRef, bool>,
-}
-
-/// A task that was added.
-#[derive(Debug)]
-struct Added {
-    others: BTreeSet<TaskRef>,
-    ticket: Option<String>,
-}
-
-impl PastDispatches {
-    /// Takes a record in, in order.
-    pub(super) fn fold(&mut self, event: &Record) {
-        match event {
-            Record::TaskAdded { run, after_others, ticket, .. } => {
-                let others: BTreeSet<TaskRef> =
-                    after_others.iter().filter_map(|task| task.parse().ok()).collect();
-                for other in &others {
-                    self.others.entry(other.clone()).or_default();
-                }
-                let added = Added { others, ticket: ticket.clone() };
-                self.added.entry(run.clone()).or_default().push(added);
-            }
-            Record::AttemptEnded { attempt, end: AttemptEnd::Succeeded }
-                if !self.others.is_empty() =>
-            {
-                let task = TaskRef { run: attempt.run.clone(), task: attempt.task.clone() };
-                if let Some(succeeded) = self.others.get_mut(&task) {
-                    *succeeded = true;
-                }
-            }
-            Record::RunEnded { run, .. } => {
-                self.added.remove(run);
-            }
-            _ => {}
-        }
-    }
-
-    fn has_succeeded(&self, task: &TaskRef) -> bool {
-        self.others.get(task) == Some(&true)
-    }
 }
 
 /// A run that tasks can be added to.

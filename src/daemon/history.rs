@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::adoption::Expected;
-use super::dispatching::PastDispatches;
+use super::dispatched::PastDispatches;
 use super::durations::Durations;
 use crate::control::RunLine;
 use crate::domain::board::BoardEntry;

@@ -16,6 +16,7 @@ mod closing;
 mod coordinator;
 mod crew;
 mod desk;
+mod dispatched;
 mod dispatching;
 mod doors;
 mod durations;

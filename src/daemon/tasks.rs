@@ -160,6 +160,7 @@ impl Desk {
                     && let Some(run) = self.runs.get_mut(&task.run)
                 {
                     run.detached = true;
+                    run.deserted_until = None;
                     self.used_for_run();
                 }
                 self.record_durably(
@@ -167,6 +168,8 @@ impl Desk {
                     now,
                 );
                 self.run_step(&task.run, Event::RetryTask { task: index }, now);
+                // One that an earlier coordinator had is only recalled so far.
+                self.run_step(&task.run, Event::GoOn, now);
                 let tasks = self.lines_of(&[(task.run.clone(), index)]);
                 return self.tell_tasks(asker, TaskAnswer::Tasks { tasks });
             }

@@ -255,7 +255,54 @@ fn a_failed_task_is_tried_again_while_its_run_goes_on() {
     );
     let refused = house.call(&["task", "retry", "a"]);
     assert_eq!(refused.code, 2, "{refused:?}");
-    assert!(refused.stderr.contains("its run has ended"), "{refused:?}");
+    assert!(refused.stderr.contains("its run has succeeded"), "{refused:?}");
+}
+
+#[test]
+fn a_run_that_ended_badly_is_taken_up_again_for_a_retry() {
+    let house = House::new();
+    let manifest = "[[task]]\nid = \"a\"\nrun = \"[ -e fixed ]\"\n\
+        [[task]]\nid = \"b\"\nafter = [\"a\"]\nrun = \"true\"\n\
+        [[task]]\nid = \"c\"\nrun = \"echo c >> c\"\n";
+    let (code, report) = house.run(manifest);
+    assert_eq!(code, 1, "{report:#}");
+    house.assert_empties();
+    house.write("fixed", "");
+    let retried = house.call(&["task", "retry", "a"]);
+    assert_eq!(retried.code, 0, "{retried:?}");
+    assert_eq!((wait(&house, "a"), wait(&house, "b")), (0, 0));
+    house.assert_empties();
+    let run = report["run_id"].as_str().unwrap();
+    let report = house.call(&["report", run, "--json"]).json();
+    assert_eq!(
+        (&report["outcome"], &report["tasks"][0]["attempts"]),
+        (&json!("succeeded"), &json!(2))
+    );
+    assert_eq!(house.read("c"), "c\n", "what had succeeded was left alone");
+}
+
+#[test]
+fn a_standing_run_outlives_its_coordinator() {
+    let house = House::new();
+    let hold = "while [ ! -e over ]; do sleep 0.05; done";
+    let first = dispatch(&house, &["--run", &format!("touch up; {hold}"), "--cwd", "."]);
+    let second =
+        dispatch(&house, &["--after", &first, "--run", "echo second >> log", "--cwd", "."]);
+    wait_for("it runs", || house.path("up").exists().then_some(()).ok_or(String::new()));
+    let pid = house.call(&["status", "--json"]).json()["coordinator"]["pid"].to_string();
+    assert!(std::process::Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
+    // Whoever waits starts the next one; the same run takes more.
+    let waiter = house.command(&["task", "wait", &first, &second]).spawn().unwrap();
+    let third = dispatch(&house, &["--after", &second, "--run", "echo third >> log", "--cwd", "."]);
+    assert_eq!(run_of(&third), run_of(&first));
+    house.write("over", "");
+    let waited = finish(waiter);
+    assert_eq!(waited.code, 0, "{waited:?}");
+    assert_eq!(wait(&house, &third), 0);
+    assert_eq!(house.read("log"), "second\nthird\n");
+    let shown = show(&house, &first);
+    assert_eq!(shown["attempts"], json!(1), "{shown:#}");
+    house.assert_empties();
 }
 
 #[test]
@@ -271,14 +318,12 @@ fn status_fits_and_says_what_waits() {
     let run = called.json()["run_id"].as_str().unwrap().to_owned();
     let status = wait_for("it asks", || {
         let status = house.call(&["status", "--json"]).json();
-        if status["waiting"].as_array().unwrap().is_empty() {
-            Err(status.to_string())
-        } else {
-            Ok(status)
-        }
+        let asks = status["waiting"].to_string().contains("input: A question");
+        if asks { Ok(status) } else { Err(status.to_string()) }
     });
-    let waiting = &status["waiting"][0];
-    assert_eq!(waiting["what"], json!(format!("{run}/a-task-with-quite-a-long-name-for-one")));
+    let name = json!(format!("{run}/a-task-with-quite-a-long-name-for-one"));
+    let lines = status["waiting"].as_array().unwrap();
+    let waiting = lines.iter().find(|line| line["what"] == name).unwrap();
     assert!(waiting["on"].as_str().unwrap().starts_with("input: A question"), "{waiting}");
     assert!(!waiting["deadline"].is_null(), "{waiting}");
     let words = house.call(&["status"]).stdout;

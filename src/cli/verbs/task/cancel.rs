@@ -45,10 +45,10 @@ impl Cancel {
             schema_version: u32,
             tasks: &'a [TaskLine],
         }
-        let Some(mut tasks) = Tasks::around(self.workspace.as_deref())? else {
+        let Some(tasks) = Tasks::around(self.workspace.as_deref())? else {
             return Err(nowhere(&self.ids));
         };
-        let found = tasks.find_all(&self.ids)?;
+        let (mut tasks, found) = tasks.find_to_change(&self.ids)?;
         end_live(&mut tasks, &found)?;
         let named: Vec<TaskRef> = found.into_iter().map(|found| found.task).collect();
         let lines = await_tasks(tasks.place, &named, Goal::All, None)?.lines;

@@ -200,7 +200,8 @@ impl Dispatch {
     fn after(&self, place: &Place) -> Result<(Vec<TaskRef>, Vec<EndedTask>), Failure> {
         let (mut going, mut ended) = (Vec::new(), Vec::new());
         if !self.after.is_empty() {
-            for found in Tasks::of(place.clone())?.find_all(&self.after)? {
+            let (_tasks, found) = Tasks::of(place.clone())?.find_to_change(&self.after)?;
+            for found in found {
                 match found.past {
                     None => going.push(found.task),
                     Some(_) => ended.push(EndedTask { task: found.task, state: found.line.state }),

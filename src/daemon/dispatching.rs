@@ -196,7 +196,7 @@ impl Desk {
             self.dispatching.standing.contains_key(&run.id)
                 && run.ended.is_none()
                 && run.env == env
-                && same_agents(&run.plan, plan)
+                && run.plan.is_of_the_same_agents(plan)
         };
         if let Some(run) = self.runs.values().find(fits) {
             return Ok(run.id.clone());
@@ -414,28 +414,6 @@ impl Desk {
             self.run_step(&run, Event::Seal, now);
         }
     }
-}
-
-/// Whether two plans are of the same agents, with the same defaults around them.
-fn same_agents(one: &Plan, other: &Plan) -> bool {
-    let Plan {
-        workspace_id: _,
-        root,
-        agents,
-        default_env,
-        default_env_pass,
-        session_defaults,
-        policy,
-        default_shell,
-        tasks: _,
-    } = one;
-    *root == other.root
-        && *agents == other.agents
-        && *default_env == other.default_env
-        && *default_env_pass == other.default_env_pass
-        && *session_defaults == other.session_defaults
-        && *policy == other.policy
-        && *default_shell == other.default_shell
 }
 
 /// What keeps every agent from taking the task. The client has checked it in better words.

@@ -291,6 +291,9 @@ fn a_standing_run_outlives_its_coordinator() {
     wait_for("it runs", || house.path("up").exists().then_some(()).ok_or(String::new()));
     let pid = house.call(&["status", "--json"]).json()["coordinator"]["pid"].to_string();
     assert!(std::process::Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
+    let lost = house.call(&["status", "--json"]).json();
+    assert_eq!((&lost["coordinator"], &lost["tasks"][0]["task_id"]), (&Value::Null, &json!(first)));
+    assert_eq!(lost["waiting"][0]["what"], json!(run_of(&first)), "{lost:#}");
     // Whoever waits starts the next one; the same run takes more.
     let waiter = house.command(&["task", "wait", &first, &second]).spawn().unwrap();
     let third = dispatch(&house, &["--after", &second, "--run", "echo third >> log", "--cwd", "."]);

@@ -22,7 +22,7 @@ const RUNS_MAX: usize = 10;
 
 /// Show what runs and what waits: on what, since when, and until when at most.
 ///
-/// Works with no coordinator running, too: the runs then come from the workspace's state folder.
+/// Works with no coordinator running, too: it then tells what the journal and the state folder do.
 ///
 /// Exit codes: 0 whatever there is, 2 usage, 3 the workspace cannot be read, 5 internal.
 #[derive(Debug, Args)]
@@ -72,6 +72,7 @@ fn asked(around: &Around) -> Result<Option<Picture>, Failure> {
 fn at_rest(around: &Around) -> Result<Picture, Failure> {
     let state = around.place.as_ref().map(|place| place.state.as_path());
     let runs = state.map(records::runs).transpose()?.unwrap_or_default();
+    let lost = state.map(records::lost).transpose()?.unwrap_or_default();
     let newest = runs.first().map(|line| &line.run_id);
     let report = match (state, newest) {
         (Some(state), Some(run)) => records::report(state, run).ok().flatten(),
@@ -86,9 +87,9 @@ fn at_rest(around: &Around) -> Result<Picture, Failure> {
         workspace_id,
         coordinator: None,
         runs,
-        tasks: Vec::new(),
+        tasks: lost.iter().flat_map(|lost| lost.tasks.clone()).collect(),
         sessions: Vec::new(),
-        waiting: Vec::new(),
+        waiting: lost.into_iter().map(|lost| lost.waiting).collect(),
     })
 }
 

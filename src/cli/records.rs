@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::exit;
 use super::failure::{Failure, Kind};
-use crate::control::RunLine;
+use crate::control::{RunLine, TaskLine, Waiting};
 use crate::domain::board::BoardView;
 use crate::domain::event::RunOptions;
 use crate::domain::ids::{RunId, WorkspaceId};
@@ -70,6 +70,59 @@ pub(super) fn runs(state: &Path) -> Result<Vec<RunLine>, Failure> {
     runs.extend(cut_off);
     runs.sort_by(|a, b| (b.started_at, &b.run_id).cmp(&(a.started_at, &a.run_id)));
     Ok(runs)
+}
+
+/// A run that was lost with its coordinator, and goes on with the next.
+pub(super) struct Lost {
+    /// Its tasks that are not settled.
+    pub(super) tasks: Vec<TaskLine>,
+    /// What it waits for.
+    pub(super) waiting: Waiting,
+}
+
+/// The runs that were lost with their coordinator.
+///
+/// # Errors
+/// When the journal cannot be read.
+pub(super) fn lost(state: &Path) -> Result<Vec<Lost>, Failure> {
+    let recall = recall(state)?;
+    let lost = recall.open().map(|(run, recalled)| Lost {
+        tasks: recalled
+            .schedule
+            .members()
+            .iter()
+            .filter_map(|t| lost_task(run, recalled, *t))
+            .collect(),
+        waiting: Waiting {
+            what: run.to_string(),
+            on: "a coordinator, which goes on with it".to_owned(),
+            since: recalled.last_at,
+            deadline: None,
+        },
+    });
+    Ok(lost.collect())
+}
+
+fn lost_task(run: &RunId, recalled: &Recalled, task: usize) -> Option<TaskLine> {
+    let view = recalled.schedule.task(task).filter(|view| !view.state.is_terminal())?;
+    Some(TaskLine {
+        task_id: format!("{run}/{}", recalled.plan.tasks[task].id),
+        state: view.state,
+        agent: view.agent.map(|agent| recalled.plan.agents[agent].name.clone()),
+        attempt: view.attempts,
+        since: view.since,
+        session_id: recalled.sessions.get(&task).cloned(),
+        reason: view.reason.cloned(),
+        class: view.class.map(str::to_owned),
+    })
+}
+
+/// Whether the journal has no end of a run: another coordinator may go on with it.
+///
+/// # Errors
+/// When the journal cannot be read.
+pub(super) fn is_open(state: &Path, run: &RunId) -> Result<bool, Failure> {
+    Ok(recall(state)?.run(run).is_some_and(|recalled| recalled.ended.is_none()))
 }
 
 /// The runs that the journal has no end of, or that can be resumed.

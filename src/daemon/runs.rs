@@ -148,6 +148,7 @@ impl Desk {
                 selected: selected.clone(),
                 allowed: env.allowed.clone(),
                 detached: detach,
+                open_ended: false,
             },
             now,
         );
@@ -337,6 +338,8 @@ impl Desk {
         if state.is_terminal() || state == TaskState::Escalated {
             self.record(Record::TaskSettled { run: id.clone(), task, state, reason }, now);
         }
+        self.follow_dispatched(id, task, state, now);
+        self.task_moved(id, task);
     }
 
     pub(super) fn tell_followers(&mut self, id: &RunId, notice: &Notice) {
@@ -361,6 +364,8 @@ impl Desk {
         let counts = line.counts.clone();
         self.past.push(line);
         self.record_durably(Record::RunEnded { run: id.clone(), outcome, exit_code, counts }, now);
+        self.tasks_are_over(id);
+        self.run_is_over(id, now);
         if let Some(draft) = self.report_draft(id, now) {
             self.act(Action::FinishRun { draft: Box::new(draft), followers });
         }

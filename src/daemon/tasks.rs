@@ -168,8 +168,6 @@ impl Desk {
                     now,
                 );
                 self.run_step(&task.run, Event::RetryTask { task: index }, now);
-                // One that an earlier coordinator had is only recalled so far.
-                self.run_step(&task.run, Event::GoOn, now);
                 let tasks = self.lines_of(&[(task.run.clone(), index)]);
                 return self.tell_tasks(asker, TaskAnswer::Tasks { tasks });
             }

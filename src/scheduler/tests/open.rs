@@ -2,6 +2,7 @@
 
 use super::plans::{plan, spec, task};
 use super::stage::{Stage, jobs, needs_input};
+use crate::domain::event::CancelWhy;
 use crate::domain::outcome::TaskState;
 use crate::domain::plan::{Dependency, TaskSpec, When};
 use crate::scheduler::Schedule;
@@ -56,7 +57,11 @@ fn a_sealed_run_ends_with_its_tasks() {
     assert!(run.hear(Event::Seal).is_empty());
     assert_eq!(run.ok("a"), ["a succeeded", "Succeeded 0"]);
     let mut run = open(1);
-    assert_eq!(run.hear(Event::CancelRun), ["Cancelled 130"], "without a task, and not sealed");
+    assert_eq!(
+        run.hear(Event::CancelRun { why: CancelWhy::Requested }),
+        ["Cancelled 130"],
+        "without a task, and not sealed"
+    );
 }
 
 #[test]
@@ -119,6 +124,6 @@ fn what_can_be_tried_again_and_what_not() {
     assert!(run.schedule.takes_retries());
     assert_eq!(run.fails("a"), ["a failed", "b skipped: a failed"]);
     assert_eq!(run.schedule.doomed_by(run.place("b")), Some(run.place("a")));
-    let _ending = run.hear(Event::CancelRun);
+    let _ending = run.hear(Event::CancelRun { why: CancelWhy::Requested });
     assert!(!run.schedule.takes_retries(), "the run is being ended");
 }

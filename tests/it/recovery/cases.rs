@@ -66,7 +66,7 @@ fn orc_02_everything_is_killed_and_each_attempt_counts() {
         matches!(event, Event::AttemptEnded { end, .. } if format!("{end:?}").contains("Lost"))
     });
     assert_eq!(lost.count(), 6, "each interruption is on record with its cause");
-    ward.house.assert_empties();
+    ward.end();
 }
 
 /// State that names the pid of an innocent process: it is another process, and left alone.
@@ -118,7 +118,7 @@ fn orc_26_a_pid_that_came_round_again_is_not_signalled() {
     let report = ward.end_of(&run);
     assert_eq!(report["outcome"], "succeeded", "{report:#}");
     assert_eq!(task(&report, "a")["attempts"], 2, "{report:#}");
-    ward.house.assert_empties();
+    ward.end();
     assert!(innocent.try_wait().unwrap().is_none(), "an innocent process was signalled");
     innocent.kill().unwrap();
     innocent.wait().unwrap();
@@ -138,7 +138,7 @@ fn orc_27_a_crash_gives_nobody_a_fresh_budget() {
     assert_eq!((&report["outcome"], &report["exit_code"]), (&json!("failed"), &json!(1)));
     assert_eq!((&a["state"], &a["attempts"]), (&json!("failed"), &json!(6)), "{report:#}");
     assert_eq!(ward.house.read("n").lines().count(), 6);
-    ward.house.assert_empties();
+    ward.end();
 }
 
 /// A run is known at every moment, and its state is told with the reason.
@@ -170,6 +170,6 @@ fn orc_28_a_run_is_never_forgotten() {
     ward.house.write("go", "");
     ward.end_of(&run);
     known(json!("succeeded"));
-    ward.house.assert_empties();
+    ward.end();
     known(json!("succeeded"));
 }

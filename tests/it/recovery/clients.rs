@@ -67,7 +67,7 @@ fn a_client_rejoins_its_run_and_the_run_lives_as_long_as_it() {
     assert_eq!(ward.house.read("began"), "a\n");
     assert!(cancelled_why(&ward, &run).is_empty());
     drop(client);
-    ward.house.assert_empties();
+    ward.end();
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_run_whose_client_does_not_come_back_is_cancelled_and_can_be_resumed() {
     let again = client.ask(resume).unwrap_err();
     assert_eq!(again.kind, FailureKind::Usage, "{again:?}");
     drop(client);
-    ward.house.assert_empties();
+    ward.end();
     assert_eq!(ward.report(&run)["outcome"], "succeeded", "its last report is what counts");
 }
 
@@ -129,7 +129,7 @@ fn tasks_that_need_env_pass_wait_for_a_client() {
     assert_eq!(report.exit_code, Some(0), "{report:#?}");
     assert_eq!(ward.house.read("key"), "k2\n");
     drop(client);
-    ward.house.assert_empties();
+    ward.end();
     let journal = ward.state().join("journal");
     for entry in std::fs::read_dir(journal).unwrap().flatten() {
         let text = String::from_utf8_lossy(&std::fs::read(entry.path()).unwrap()).into_owned();
@@ -195,7 +195,7 @@ fn a_command_is_reclaimed_by_its_ticket_with_the_result_that_it_would_have_had()
         assert_eq!(told(&ward, again), expected, "late: {late}");
         assert_eq!(ward.house.read("began"), "began\n");
         drop(client);
-        ward.house.assert_empties();
+        ward.end();
     }
 }
 
@@ -210,7 +210,7 @@ fn a_command_that_nobody_reclaims_is_ended() {
     });
     ward.revive();
     assert_eq!(ward.status()["sessions"].as_array().unwrap().len(), 1);
-    ward.house.assert_empties();
+    ward.end();
 }
 
 #[test]
@@ -234,6 +234,7 @@ fn a_command_of_a_kept_session_is_reclaimed() {
     let after = ward.house.call(&["exec", "--session", "k", "-c", "echo $V"]);
     assert_eq!(after.stdout, "9\n", "{after:?}");
     assert_eq!(ward.house.call(&["session", "close", "k"]).code, 0);
+    ward.end();
 }
 
 #[test]

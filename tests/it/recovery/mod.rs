@@ -126,6 +126,22 @@ impl Ward {
         });
     }
 
+    /// Nothing is left to do: once all sessions are over the coordinator is told to end, sooner than
+    /// it would by itself, and nothing of the house is left.
+    fn end(&self) {
+        let pid = wait_for("all sessions are over", || {
+            let status = self.status();
+            match status["sessions"].as_array().unwrap().is_empty() {
+                true => Ok(status["coordinator"]["pid"].as_i64()),
+                false => Err(status.to_string()),
+            }
+        });
+        if let Some(pid) = pid {
+            signal(pid, "TERM");
+        }
+        self.house.assert_empties();
+    }
+
     /// The folder of the workspace's state.
     fn state(&self) -> PathBuf {
         let states = std::fs::read_dir(self.house.root().join("state/callboard")).unwrap();

@@ -70,7 +70,7 @@ fn the_same_shells_go_on() {
     }
     ran_once(&ward, &ids);
     assert_eq!(ward.house.read("z"), "z\n");
-    ward.house.assert_empties();
+    ward.end();
 }
 
 /// What ended while nobody listened is heard by the next, and what follows from it happens once.
@@ -96,7 +96,7 @@ fn what_ends_meanwhile_is_heard_afterwards() {
     assert_eq!(report["outcome"], "succeeded", "{report:#}");
     ran_once(&ward, &["a"]);
     assert_eq!(ward.house.read("b"), "b\n");
-    ward.house.assert_empties();
+    ward.end();
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn killed_twice_and_the_run_goes_on() {
     let report = ward.end_of(&run);
     assert_eq!(report["outcome"], "succeeded", "{report:#}");
     ran_once(&ward, &["a", "b"]);
-    ward.house.assert_empties();
+    ward.end();
 }
 
 /// Many short tasks: coordinators die while sessions open, close, and are opened ahead.
@@ -142,7 +142,7 @@ fn killed_between_tasks_each_runs_once() {
     lines.sort_unstable();
     lines.dedup();
     assert_eq!(lines.len(), tasks, "{lines:?}");
-    ward.house.assert_empties();
+    ward.end();
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a_question_outlasts_its_coordinator_and_is_answered_afterwards() {
     assert_eq!(report["outcome"], "succeeded", "{report:#}");
     assert_eq!(ward.house.read("name"), "bob\n");
     assert_eq!(task(&report, "q")["commands"][1]["stdout"], "bob\n", "{report:#}");
-    ward.house.assert_empties();
+    ward.end();
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn a_service_goes_on_and_is_ready() {
     assert_eq!(task(&report, "s")["attempts"], 1, "{report:#}");
     let wrote = ["s", "one", "two"].map(|file| ward.house.read(file));
     assert_eq!(wrote, ["s\n", "1\n", "2\n"]);
-    ward.house.assert_empties();
+    ward.end();
 }
 
 /// A limit counts from the command's start, whoever keeps an eye on it.
@@ -229,7 +229,7 @@ fn a_deadline_holds_without_a_coordinator() {
     let a = task(&report, "a");
     assert_eq!((&a["state"], &a["attempts"]), (&json!("timed_out"), &json!(1)), "{report:#}");
     assert_eq!(a["reason"], json!({"kind": "total", "limit_ms": 1000}), "{report:#}");
-    ward.house.assert_empties();
+    ward.end();
 }
 
 /// A cancellation that was under way is finished by the next.
@@ -237,8 +237,8 @@ fn a_deadline_holds_without_a_coordinator() {
 fn a_run_that_is_being_cancelled_ends_cancelled() {
     let ward = Ward::new();
     let run = ward.detach(
-        "[[task]]\nid = \"a\"\nrun = \"trap 'echo t >> t' INT TERM; echo a >> a; \
-         while :; do sleep 0.05; done\"\n[[task]]\nid = \"b\"\nafter = [\"a\"]\nrun = \"echo b >> b\"\n",
+        "[[task]]\nid = \"a\"\nrun = \"bash -c 'trap \\\"echo t >> t\\\" INT TERM; echo a >> a; \
+         while :; do sleep 0.05; done'\"\n[[task]]\nid = \"b\"\nafter = [\"a\"]\nrun = \"echo b >> b\"\n",
     );
     ward.lines("a", 1);
     let mut cancel = ward.house.command(&["run", "cancel", &run]).spawn().unwrap();
@@ -250,7 +250,7 @@ fn a_run_that_is_being_cancelled_ends_cancelled() {
     assert_eq!((&report["outcome"], &report["exit_code"]), (&json!("cancelled"), &json!(130)));
     assert_eq!(task(&report, "a")["state"], "cancelled", "{report:#}");
     assert_eq!(ward.house.read("b"), "");
-    ward.house.assert_empties();
+    ward.end();
 }
 
 /// Between the record of a run's end and its report: the next coordinator writes the report.
@@ -259,14 +259,14 @@ fn a_report_that_was_never_written_is_written() {
     let ward = Ward::new();
     let run = ward.detach("[[task]]\nid = \"a\"\nrun = \"echo hello; exit 3\"\n");
     let whole = ward.end_of(&run);
-    ward.house.assert_empties();
+    ward.end();
     let file = ward.state().join("runs").join(&run).join("report.json");
     let written = wait_for("its report", || std::fs::read(&file).map_err(|e| e.to_string()));
     std::fs::remove_file(&file).unwrap();
     ward.revive();
     wait_for("its report", || if file.exists() { Ok(()) } else { Err(String::new()) });
     assert_eq!(ward.report(&run), whole, "{}", String::from_utf8_lossy(&written));
-    ward.house.assert_empties();
+    ward.end();
 }
 
 /// A coordinator that ends in order takes its runs along, as it always did.

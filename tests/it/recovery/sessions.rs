@@ -41,6 +41,7 @@ fn a_kept_session_goes_on_with_all_that_it_has() {
     let left: Vec<String> =
         ward.house.processes().into_iter().filter(|line| line.contains("sleep 600")).collect();
     assert!(left.is_empty(), "{left:?}");
+    ward.end();
 }
 
 #[test]
@@ -61,6 +62,7 @@ fn a_session_that_ends_meanwhile_has_ended() {
     // Its name is free again.
     assert_eq!(ward.house.call(&["exec", "--session", "k", "-c", "true"]).code, 0);
     assert_eq!(ward.house.call(&["session", "close", "k"]).code, 0);
+    ward.end();
 }
 
 /// One whose holder is killed as well is lost, and what it had running is ended.
@@ -80,5 +82,5 @@ fn a_session_whose_holder_is_killed_too_is_lost() {
         if show["state"] == "closed" { Ok(show) } else { Err(show.to_string()) }
     });
     assert_eq!(show["closed"]["why"], json!("lost"), "{show:#}");
-    ward.house.assert_empties();
+    ward.end();
 }

@@ -15,6 +15,8 @@ use crate::report::words::span;
 
 /// Fewer characters than this begin too many ids.
 const PREFIX_MIN: usize = 4;
+/// The state of a session that goes on while no coordinator runs.
+pub(super) const UNATTENDED: &str = "unattended";
 /// How like a name has to be to be suggested.
 const NEAR: f64 = 0.8;
 
@@ -131,6 +133,21 @@ impl Which {
         let Found { id, command, shelf, state } = self.find()?;
         match state {
             State::Open { connection, .. } => Ok(FoundOpen { id, command, shelf, connection }),
+            State::Past(shelved) if shelved.session.state == UNATTENDED => self.find_with_help(),
+            State::Past(shelved) => Err(ended(&shelved.session)),
+        }
+    }
+}
+
+impl Which {
+    /// Finds a session that waits for a coordinator, with one.
+    fn find_with_help(&self) -> Result<FoundOpen, Failure> {
+        if let Some(place) = coordinator::look(self.workspace.as_deref())?.place {
+            drop(place.connect_or_start()?);
+        }
+        let Found { id, command, shelf, state } = self.find()?;
+        match state {
+            State::Open { connection, .. } => Ok(FoundOpen { id, command, shelf, connection }),
             State::Past(shelved) => Err(ended(&shelved.session)),
         }
     }
@@ -142,7 +159,11 @@ impl Which {
 /// When it left none.
 pub(super) fn past(id: &SessionId, shelf: &Shelf) -> Result<Shelved, Failure> {
     let mut shelved = shelf.read(id)?.ok_or_else(|| unknown(id.as_str(), &[]))?;
-    shelved.is_not_open();
+    if shelf.is_waiting(id) {
+        UNATTENDED.clone_into(&mut shelved.session.state);
+    } else {
+        shelved.is_not_open();
+    }
     Ok(shelved)
 }
 

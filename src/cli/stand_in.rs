@@ -95,7 +95,8 @@ pub(super) fn submit() -> Submit {
         tasks: Vec::new(),
     };
     let (selected, detach) = (None, false);
-    Submit { plan, selected, options: RunOptions::default(), env: ClientEnv::default(), detach }
+    let (options, env) = (RunOptions::default(), ClientEnv::default());
+    Submit { plan, selected, options, env, run: None, detach }
 }
 
 /// A run that goes on.

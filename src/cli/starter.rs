@@ -215,6 +215,7 @@ mod tests {
 
     fn place(folder: &Path) -> Place {
         Place {
+            doors: "/nonexistent".into(),
             root: folder.to_owned(),
             state: folder.to_owned(),
             socket: folder.join("control.sock"),

@@ -246,8 +246,20 @@ impl Run {
     fn recalled(id: RunId, recalled: Recalled, now: Timestamp) -> Self {
         let running = recalled.running();
         let Recalled {
-            plan, options, allowed, detached, started_at, schedule, mut sessions, ..
+            plan,
+            options,
+            allowed,
+            detached,
+            started_at,
+            mut schedule,
+            mut sessions,
+            ended,
+            ..
         } = recalled;
+        if ended.is_some() {
+            // Nothing is told again any more: whoever reopens it finds a machine that decides.
+            let _nothing_follows = schedule.step(Event::GoOn, now);
+        }
         let mut attempts = BTreeMap::new();
         for (task, number, session) in running {
             let view = schedule.task(task);
@@ -274,7 +286,7 @@ impl Run {
             options,
             schedule,
             started_at,
-            ended: recalled.ended,
+            ended,
             env: ClientEnv { allowed, passed: BTreeMap::new() },
             detached,
             client: None,

@@ -193,7 +193,7 @@ fn folders(workspace: &Workspace) -> Folders {
         profiles: workspace.state().join("profiles"),
         runs: workspace.state().join("runs"),
         tmp: runtime.join("t"),
-        doors: runtime.join("h"),
+        doors: workspace.doors(),
         socket: workspace.socket(),
         board: runtime.join("board.json"),
         inputs: runtime.join("inputs.json"),

@@ -217,6 +217,11 @@ impl Workspace {
         lock_of(&self.root)
     }
 
+    /// Where holders wait that have no coordinator.
+    pub fn doors(&self) -> PathBuf {
+        self.runtime().join("h")
+    }
+
     /// The coordinator's socket; at most 100 bytes.
     pub fn socket(&self) -> PathBuf {
         self.runtime.join(format!("{}.sock", self.key))

@@ -12,7 +12,7 @@
 //! does not close is killed from outside (`Effect::KillSession`).
 
 use crate::domain::event::AttemptEnd;
-use crate::domain::outcome::{Reason, TaskCause, TaskReason};
+use crate::domain::outcome::Reason;
 use crate::domain::plan::TaskSpec;
 use crate::domain::result::Child;
 use crate::domain::time::Timestamp;
@@ -153,7 +153,7 @@ enum Phase {
 
 /// Why a command was told to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cause {
+pub(super) enum Cause {
     /// Somebody above wants it.
     Asked(EndWhy),
     /// A service that has not become ready in its time.
@@ -165,19 +165,19 @@ enum Cause {
 
 /// The command that runs.
 #[derive(Clone, Debug)]
-struct Command {
+pub(super) struct Command {
     index: usize,
     role: Role,
     /// A service that is ready.
-    ready: bool,
+    pub(super) ready: bool,
     /// What it asks for, while it waits.
-    question: Option<Question>,
+    pub(super) question: Option<Question>,
 }
 
 #[derive(Clone, Debug)]
-struct Question {
-    prompt: String,
-    secret: bool,
+pub(super) struct Question {
+    pub(super) prompt: String,
+    pub(super) secret: bool,
 }
 
 impl Attempt {
@@ -340,7 +340,7 @@ impl Attempt {
             Some(Cause::Asked(EndWhy::Unanswered)) if ended.has_own_status() => {
                 verdict::of(ended, command.role, command.ready)
             }
-            Some(why) => ended_for(why, &command),
+            Some(why) => verdict::of_ending(why, &command),
             None => verdict::of(ended, command.role, command.ready),
         };
         self.close(end, now)
@@ -383,7 +383,7 @@ impl Attempt {
         let end = match &self.phase {
             Phase::Over => return vec![],
             Phase::Closing { end } => end.clone(),
-            Phase::Ending { command, why } => ended_for(*why, command),
+            Phase::Ending { command, why } => verdict::of_ending(*why, command),
             Phase::Running(command) if command.role == Role::Service => {
                 let ended = CommandEnded::without_status(command.index, reason);
                 verdict::of(&ended, Role::Service, command.ready)
@@ -403,7 +403,7 @@ impl Attempt {
                 self.close(verdict::of_step(Reason::StartFailed { message }), now)
             }
             Phase::Ending { command, why } => {
-                let end = ended_for(*why, command);
+                let end = verdict::of_ending(*why, command);
                 self.close(end, now)
             }
             Phase::Closing { .. } => {
@@ -430,26 +430,6 @@ impl Attempt {
         self.phase = Phase::Over;
         self.deadline = None;
         vec![Effect::Done { end, survivors }]
-    }
-}
-
-/// What an attempt came to that was ended from above.
-fn ended_for(why: Cause, command: &Command) -> AttemptEnd {
-    let why = match why {
-        Cause::Asked(why) => why,
-        Cause::NotReady { limit_ms } => {
-            return AttemptEnd::TimedOut {
-                reason: TaskReason::Command(Reason::Total { limit_ms }),
-            };
-        }
-    };
-    match (why, &command.question) {
-        (EndWhy::ServiceDone, _) if command.ready => AttemptEnd::Succeeded,
-        (EndWhy::Unanswered, Some(Question { prompt, secret })) => {
-            let cause = TaskCause::Input { prompt: prompt.clone(), secret: *secret };
-            AttemptEnd::NeedsInput { reason: TaskReason::Task(cause) }
-        }
-        _ => AttemptEnd::Cancelled,
     }
 }
 

@@ -5,7 +5,8 @@ use crate::domain::event::AttemptEnd;
 use crate::domain::outcome::{CommandState, Reason, TaskCause, TaskReason};
 use crate::domain::permission::Verdict;
 
-use super::attempt::Role;
+use super::attempt::{Cause, Command, Question, Role};
+use super::event::EndWhy;
 
 /// The status by which a shell says that there is no such program.
 const NOT_FOUND: i32 = 127;
@@ -23,6 +24,26 @@ const ENVIRONMENT_WORDS: [&str; 5] = [
     "EADDRINUSE",
     "Disk quota exceeded",
 ];
+
+/// What an attempt came to that was ended from above.
+pub(super) fn of_ending(why: Cause, command: &Command) -> AttemptEnd {
+    let why = match why {
+        Cause::Asked(why) => why,
+        Cause::NotReady { limit_ms } => {
+            return AttemptEnd::TimedOut {
+                reason: TaskReason::Command(Reason::Total { limit_ms }),
+            };
+        }
+    };
+    match (why, &command.question) {
+        (EndWhy::ServiceDone, _) if command.ready => AttemptEnd::Succeeded,
+        (EndWhy::Unanswered, Some(Question { prompt, secret })) => {
+            let cause = TaskCause::Input { prompt: prompt.clone(), secret: *secret };
+            AttemptEnd::NeedsInput { reason: TaskReason::Task(cause) }
+        }
+        _ => AttemptEnd::Cancelled,
+    }
+}
 
 /// How a command ended, as far as its attempt has to know.
 #[derive(Clone, Debug, PartialEq)]

@@ -39,7 +39,8 @@ impl Place {
     }
 }
 
-fn file(door: &Path, session: &SessionId) -> PathBuf {
+/// The socket's file.
+pub fn file(door: &Path, session: &SessionId) -> PathBuf {
     door.join(format!("{session}.{EXTENSION}"))
 }
 

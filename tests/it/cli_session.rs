@@ -188,17 +188,21 @@ fn results_are_read_without_a_coordinator() {
         let status = house.call(&["status", "--json"]).json();
         if status["coordinator"].is_null() { Ok(()) } else { Err(status.to_string()) }
     });
+    // It goes on, and waits for another coordinator.
     let (code, shown) = session(&house, &["show", &id]);
-    assert_eq!((code, &shown["closed"]["why"]), (0, &json!("lost")), "{shown:#}");
+    assert_eq!((code, &shown["state"]), (0, &json!("unattended")), "{shown:#}");
     assert_eq!(shown["commands"][0]["stdout"], "one\n");
-    let lost = &shown["commands"][1];
-    assert_eq!((&lost["state"], &lost["reason"]["kind"]), (&json!("failed"), &json!("lost")));
+    assert_eq!(shown["commands"][1]["state"], "running");
     let (code, read) = session(&house, &["read", &id, "--from", "0", "--until", "two"]);
     assert_eq!((code, &read["matched"]), (0, &json!("two")), "{read:#}");
-    // A shell that loses its terminal may end its line on the way out.
     assert_eq!(read["text"].as_str().unwrap().trim_end(), "one\ntwo");
+    // Whoever wants something of it brings one.
+    let (code, document) = session(&house, &["interrupt", "s"]);
+    assert_eq!(code, 0, "{document:#}");
+    assert_eq!(document["command"]["reason"]["kind"], "interrupted");
+    assert_eq!(house.exec_with(&["--session", "s"], "echo three").1["stdout"], "three\n");
+    assert_eq!(session(&house, &["close", "s"]).0, 0);
     refused(&call(&house, &["send", "s", "x"]), "session_closed");
-    house.assert_empties();
 }
 
 #[test]

@@ -27,6 +27,7 @@ mod output;
 mod perform;
 mod polled;
 mod ports;
+mod presenting;
 mod probe;
 pub(super) mod proc;
 mod quota;

@@ -1,3 +1,5 @@
+//! Tables and bounds of the outbox.
+
 use std::io::Read as _;
 
 use super::*;

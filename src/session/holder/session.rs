@@ -11,7 +11,7 @@ use crate::domain::outcome::{CommandState, Reason};
 use crate::domain::result::Note;
 use crate::domain::session::{CommandSpec, SessionSpec};
 use crate::domain::time::Timestamp;
-use crate::session::wire::{Ask, CommandEnd, FactBody, KnownCommand, LINK_VERSION, Present, Span};
+use crate::session::wire::{Ask, CommandEnd, FactBody, KnownCommand, Span};
 
 use super::super::identity;
 use super::super::os::pty::Terminal;
@@ -34,9 +34,6 @@ use super::tree::Tree;
 use super::turn::Clock;
 use super::typed::Line;
 
-/// How many commands are remembered. Only one that was asked for right before a coordinator was
-/// lost can be asked for again.
-const KNOWN_MAX: usize = 128;
 /// The transcript's growth is told at most this often.
 pub(super) const TELL_EVERY_MS: u64 = 20;
 
@@ -153,25 +150,6 @@ impl Session {
         })
     }
 
-    /// Who and how we are, for a coordinator that adopts the session.
-    ///
-    /// # Errors
-    /// When `/proc` does not tell who this process is.
-    pub(super) fn present(&self) -> io::Result<Present> {
-        let is_there = !matches!(self.shell.doing, Doing::Starting | Doing::Gone(_));
-        Ok(Present {
-            version: LINK_VERSION,
-            spec: self.spec.clone(),
-            holder: identity::own()?,
-            shell: is_there.then_some(self.shell.pid),
-            commands: self.known.iter().cloned().collect(),
-            end: self.capture.raw_end(),
-            ports: self.ports.known().to_vec(),
-            closing: self.closing.is_some(),
-            told_to_close: self.told_to_close,
-        })
-    }
-
     /// Takes what the coordinator asks.
     pub(super) fn asked(&mut self, ask: Ask, now_ms: u64) {
         let Some(ask) = self.keep_waiting(ask, now_ms) else { return };
@@ -209,14 +187,9 @@ impl Session {
     }
 
     fn enqueue(&mut self, spec: CommandSpec) {
-        if self.known.iter().rev().any(|known| known.command == spec.id) {
+        if !self.is_news(&spec) {
             return;
         }
-        if self.known.len() == KNOWN_MAX {
-            self.known.pop_front();
-        }
-        let (command, text, ticket) = (spec.id.clone(), spec.text.clone(), spec.ticket.clone());
-        self.known.push_back(KnownCommand { command, text, ticket });
         if self.closing.is_some() || matches!(self.shell.doing, Doing::Gone(_)) {
             self.tell_unstarted(&spec, Reason::SessionClosed);
             return;

@@ -64,6 +64,7 @@ impl Scene {
             selected: None,
             allowed: BTreeMap::from([("LANG".to_owned(), "C".to_owned())]),
             detached,
+            open_ended: false,
         });
         self
     }

@@ -13,6 +13,7 @@ mod calls;
 mod claims;
 mod clock;
 mod closing;
+mod compaction;
 mod coordinator;
 mod crew;
 mod desk;

@@ -20,7 +20,7 @@ use super::ownership::{self, Owner, TakeError};
 use super::recovery::Posted;
 use super::reports;
 use super::workspace::{Places, Workspace, WorkspaceError};
-use super::{adoption, coordinator};
+use super::{adoption, compaction, coordinator};
 use crate::board::{Board, BoardError};
 use crate::domain::event::{Event as Record, Stamped};
 use crate::domain::ids::{RunId, WorkspaceId};
@@ -106,6 +106,12 @@ async fn serve_owned(
     mut owner: Owner,
     for_client: bool,
 ) -> Result<(), ServeError> {
+    match compaction::compact_when_due(&workspace.journal()) {
+        Ok(true) => tracing::info!("took a snapshot of the journal"),
+        Ok(false) => {}
+        // Without one the journal itself is read; what is wrong with that is told there.
+        Err(error) => tracing::warn!(%error, "no snapshot of the journal can be taken"),
+    }
     let mut history = History::default();
     let (journal, replay) = Journal::open(&workspace.journal(), |line| history.fold(line))?;
     if let Some(torn) = &replay.torn {

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::domain::event::{Event, Stamped};
@@ -19,13 +20,14 @@ const END: &[u8] = b"\"}";
 const TAIL: usize = SUM.len() + SUM_HEX + END.len();
 
 /// One line of the journal as its readers get it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
     /// Its number, from 1.
     pub seq: u64,
     /// When it happened.
     pub at: Timestamp,
     /// What happened.
+    #[serde(flatten)]
     pub event: Event,
 }
 
@@ -71,6 +73,18 @@ pub(super) struct Chain {
 impl Chain {
     /// Before the first line.
     pub(super) const START: Self = Self { next_seq: 1, prev: [0; 32] };
+
+    /// Behind the line of that hash, given in hex; `next_seq` comes next.
+    pub(super) fn at(next_seq: u64, prev: &str) -> Option<Self> {
+        let mut bytes = [0; 32];
+        if prev.len() != 64 || !prev.is_ascii() {
+            return None;
+        }
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(prev.get(2 * at..2 * at + 2)?, 16).ok()?;
+        }
+        Some(Self { next_seq, prev: bytes })
+    }
 
     /// The number of the last line; 0 before the first.
     pub(super) fn last_seq(self) -> u64 {

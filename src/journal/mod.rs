@@ -41,6 +41,8 @@
 //! it is cut and reported. Anything else that is wrong is refused with segment, offset and cause.
 //! What reading cannot see is the loss of whole lines at the end; the board, which remembers how
 //! far it is folded, shows that one.
+//!
+//! A start reads the latest snapshot (`snapshot`) and what follows it.
 
 mod append;
 mod disk;
@@ -49,6 +51,7 @@ mod line;
 mod queue;
 mod reading;
 mod segment;
+pub mod snapshot;
 mod writer;
 
 #[cfg(test)]
@@ -57,4 +60,4 @@ mod tests;
 pub use append::{Commit, Committed, Journal};
 pub use error::{AppendError, JournalError};
 pub use line::{Line, LineFault};
-pub use reading::{Replay, Torn, read, verify};
+pub use reading::{Replay, Torn, read, read_whole, verify};

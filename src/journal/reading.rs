@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::error::JournalError;
 use super::line::{Chain, Line, LineFault, holds_a_seam};
 use super::segment::{Lines, Next, Segment, list};
+use super::snapshot;
 
 /// What was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,12 +56,23 @@ pub fn read(
     walk(dir, on_line).map(|reached| reached.replay())
 }
 
+/// The same of every line that is still there, also of those that a snapshot has made spare.
+///
+/// # Errors
+/// As `read`.
+pub fn read_whole(
+    dir: &Path,
+    on_line: &mut dyn FnMut(Line) -> ControlFlow<()>,
+) -> Result<Replay, JournalError> {
+    walk_whole(dir, on_line).map(|reached| reached.replay())
+}
+
 /// Checks numbers, chain and events of the whole journal. Changes nothing on disk.
 ///
 /// # Errors
 /// As `read`: the first thing that is wrong, with its place.
 pub fn verify(dir: &Path) -> Result<Replay, JournalError> {
-    read(dir, &mut |_| ControlFlow::Continue(()))
+    read_whole(dir, &mut |_| ControlFlow::Continue(()))
 }
 
 impl Reached {
@@ -74,12 +86,42 @@ impl Reached {
     }
 }
 
+/// Reads the latest snapshot, where there is one, and then all that follows it.
 pub(super) fn walk(
     dir: &Path,
     on_line: &mut dyn FnMut(Line) -> ControlFlow<()>,
 ) -> Result<Reached, JournalError> {
-    let segments = list(dir)?;
-    let mut reached = Reached { chain: Chain::START, segments: Vec::new(), end: 0, torn: None };
+    let mut chain = Chain::START;
+    if let Some(snapshot) = snapshot::latest(dir)? {
+        chain = snapshot.chain;
+        for line in snapshot.lines {
+            if on_line(line).is_break() {
+                return Ok(Reached { chain, segments: Vec::new(), end: 0, torn: None });
+            }
+        }
+    }
+    walk_from(dir, chain, on_line)
+}
+
+/// Reads every line that is still there, from the first segment on.
+fn walk_whole(
+    dir: &Path,
+    on_line: &mut dyn FnMut(Line) -> ControlFlow<()>,
+) -> Result<Reached, JournalError> {
+    let first = list(dir)?.first().map_or(1, |segment| segment.first_seq);
+    let chain = if first == 1 { Some(Chain::START) } else { snapshot::chain_before(dir, first) };
+    // Without the snapshot that its beginning hangs on, the first segment does not follow 1.
+    walk_from(dir, chain.unwrap_or(Chain::START), on_line)
+}
+
+fn walk_from(
+    dir: &Path,
+    chain: Chain,
+    on_line: &mut dyn FnMut(Line) -> ControlFlow<()>,
+) -> Result<Reached, JournalError> {
+    let mut segments = list(dir)?;
+    segments.retain(|segment| segment.first_seq >= chain.next_seq);
+    let mut reached = Reached { chain, segments: Vec::new(), end: 0, torn: None };
     for (index, segment) in segments.iter().enumerate() {
         let (expected, found) = (reached.chain.next_seq, segment.first_seq);
         if found != expected {

@@ -4,6 +4,7 @@ mod damage;
 mod faults;
 mod ledger;
 mod small_disk;
+mod snapshots;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};

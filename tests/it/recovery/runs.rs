@@ -1,5 +1,8 @@
 //! Runs go on.
 
+use std::process::Stdio;
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::{Ward, signal, task};
@@ -279,4 +282,71 @@ fn a_coordinator_that_is_told_to_end_ends_everything() {
     ward.house.assert_empties();
     let report = ward.report(&run);
     assert_eq!(report["outcome"], "cancelled", "{report:#}");
+}
+
+/// Coordinators that die while they take over: at any point of it.
+#[test]
+fn killed_while_it_recovers_and_nothing_is_lost() {
+    let ward = Ward::new();
+    crowd(&ward);
+    let ids = ["a", "b", "c", "d"];
+    let manifest: String = ids.iter().map(|id| waiting(id)).collect();
+    let run = ward.detach_with(&["--jobs", "4"], &manifest);
+    begun(&ward, &ids);
+    let before = ward.shells();
+    ward.kill_coordinator();
+    for round in 0..10 {
+        let mut command = ward.house.command(&["serve"]);
+        let mut served = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(8 * round));
+        served.kill().unwrap();
+        served.wait().unwrap();
+    }
+    ward.revive();
+    assert_eq!(ward.shells(), before);
+    ward.house.write("go", "");
+    let report = ward.end_of(&run);
+    assert_eq!(report["outcome"], "succeeded", "{report:#}");
+    ran_once(&ward, &ids);
+    ward.end();
+}
+
+/// One holder that hangs, and what nobody listens behind, keep nobody else from going on.
+#[test]
+fn one_session_that_cannot_be_adopted_is_its_own_trouble() {
+    let ward = Ward::new();
+    crowd(&ward);
+    let retried = waiting("a").replace("[[task]]\n", "[[task]]\nretries = 1\n");
+    let run =
+        ward.detach_with(&["--jobs", "4"], &format!("{retried}{}{}", waiting("b"), waiting("c")));
+    begun(&ward, &["a", "b", "c"]);
+    let shells = ward.shells();
+    let holder = super::parent(shells["a"]).unwrap();
+    let session = task(&ward.report(&run), "a")["session_id"].as_str().unwrap().to_owned();
+    ward.kill_coordinator();
+    let doors = wait_for("the doors", || {
+        let folders = std::fs::read_dir(ward.house.root().join("run/callboard")).unwrap();
+        let mut doors = folders.flatten().map(|entry| entry.path().join("h"));
+        doors.find(|door| door.is_dir()).ok_or_else(|| "none".to_owned())
+    });
+    wait_for("it waits at its door", || match doors.join(format!("{session}.sock")).exists() {
+        true => Ok(()),
+        false => Err(String::new()),
+    });
+    signal(holder, "STOP");
+    drop(std::os::unix::net::UnixListener::bind(doors.join("s-nobody.sock")).unwrap());
+    std::fs::write(doors.join("s-file.sock"), "no socket").unwrap();
+    ward.revive();
+    let after = ward.shells();
+    assert_eq!((after.get("b"), after.get("c")), (shells.get("b"), shells.get("c")));
+    ward.house.write("go", "");
+    let report = ward.end_of(&run);
+    assert_eq!(report["outcome"], "succeeded", "{report:#}");
+    assert_eq!(task(&report, "a")["attempts"], 2, "{report:#}");
+    ran_once(&ward, &["b", "c"]);
+    assert_eq!(ward.house.read("began-a").lines().count(), 2);
+    assert_eq!(ward.house.read("done-a").lines().count(), 1, "the first was ended");
+    std::fs::remove_file(doors.join("s-file.sock")).unwrap();
+    ward.end();
+    assert!(!doors.join("s-nobody.sock").exists());
 }

@@ -29,6 +29,7 @@ mod lifecycle;
 mod names;
 pub mod ownership;
 mod pending;
+mod ports;
 mod probe;
 mod reading;
 mod recovery;

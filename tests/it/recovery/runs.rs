@@ -44,15 +44,30 @@ fn the_same_shells_go_on() {
     crowd(&ward);
     let ids = ["a", "b", "c"];
     let last = "[[task]]\nid = \"z\"\nafter = [\"a\", \"b\", \"c\"]\nrun = \"echo z >> z\"\n";
-    let manifest: String = ids.iter().map(|id| waiting(id)).chain([last.to_owned()]).collect();
+    let early = "[[task]]\nid = \"early\"\nretries = 1\n\
+        run = [\"echo out; echo err >&2\", \"[ $CALLBOARD_ATTEMPT = 2 ]\"]\n";
+    let others = [early.to_owned(), last.to_owned()];
+    let manifest: String = ids.iter().map(|id| waiting(id)).chain(others).collect();
     let run = ward.detach_with(&["--jobs", "4"], &manifest);
     begun(&ward, &ids);
+    wait_for("one has ended", || {
+        let report = ward.report(&run);
+        if task(&report, "early")["state"] == "succeeded" {
+            Ok(())
+        } else {
+            Err(report.to_string())
+        }
+    });
     let (before, told) = (ward.shells(), ward.report(&run));
     assert_eq!(before.len(), 3, "{before:?}");
     ward.kill_coordinator();
     let cut_off = ward.line_of(&run);
     assert_eq!((&cut_off["outcome"], &cut_off["exit_code"]), (&json!("incomplete"), &json!(3)));
+    let early = task(&told, "early");
+    assert_eq!(early["commands"][0]["output"], "out\nerr\n", "{early:#}");
+    assert_eq!(task(&ward.report(&run), "early"), early, "without a coordinator");
     ward.revive();
+    assert_eq!(task(&ward.report(&run), "early"), early, "with the next");
     assert_eq!(ward.shells(), before);
     assert_eq!(ward.line_of(&run)["outcome"], json!(null), "it goes on");
     let now = ward.report(&run);
@@ -67,6 +82,7 @@ fn the_same_shells_go_on() {
     let report = ward.end_of(&run);
     assert_eq!((&report["outcome"], &report["exit_code"]), (&json!("succeeded"), &json!(0)));
     assert_eq!(report["started_at"], told["started_at"]);
+    assert_eq!(task(&report, "early"), early);
     for id in ids {
         assert_eq!(task(&report, id)["attempts"], 1, "{report:#}");
         assert_eq!(task(&report, id)["commands"].as_array().unwrap().len(), 3, "{report:#}");
@@ -266,6 +282,10 @@ fn a_report_that_was_never_written_is_written() {
     let file = ward.state().join("runs").join(&run).join("report.json");
     let written = wait_for("its report", || std::fs::read(&file).map_err(|e| e.to_string()));
     std::fs::remove_file(&file).unwrap();
+    let line = ward.line_of(&run);
+    assert_eq!((&line["outcome"], &line["exit_code"]), (&json!("failed"), &json!(1)));
+    let offline = ward.report(&run);
+    assert_eq!((&offline["outcome"], &offline["tasks"]), (&whole["outcome"], &whole["tasks"]));
     ward.revive();
     wait_for("its report", || if file.exists() { Ok(()) } else { Err(String::new()) });
     assert_eq!(ward.report(&run), whole, "{}", String::from_utf8_lossy(&written));

@@ -13,7 +13,7 @@ use super::sources::{current_folder, real_folder};
 use super::starter::{connect_or_start, is_absence, is_kept, kept_environment};
 use crate::daemon::serve::{ServeOptions, serve};
 use crate::daemon::shelf;
-pub(super) use crate::daemon::shelf::{Expired, Shelved};
+pub(super) use crate::daemon::shelf::{Expired, Shelved, results};
 use crate::daemon::workspace::{Places, Workspace, WorkspaceError};
 use crate::domain::ids::SessionId;
 use crate::session::door;

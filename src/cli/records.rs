@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
-use super::exit;
 use super::failure::{Failure, Kind};
+use super::{coordinator, exit};
 use crate::control::{RunLine, TaskLine, Waiting};
 use crate::domain::board::BoardView;
 use crate::domain::event::RunOptions;
@@ -36,7 +36,7 @@ pub(super) fn report(state: &Path, run: &RunId) -> Result<Option<RunReport>, Fai
         None => {
             let recall = recall(state)?;
             let known = recall.run(run);
-            Ok(known.map(|recalled| cut_off(run, recalled, workspace_of(state))))
+            Ok(known.map(|recalled| cut_off(run, recalled, state)))
         }
     }
 }
@@ -56,16 +56,22 @@ pub(super) fn runs(state: &Path) -> Result<Vec<RunLine>, Failure> {
     let line = |folder: &PathBuf| read::<RunLine>(&folder.join("report.json")).ok().flatten();
     let mut runs: Vec<_> = entries.iter().filter_map(line).collect();
     let recall = recall(state)?;
+    // Some have ended, too: right before their coordinator did.
+    let ended = recall.ended().filter_map(|run| Some((run, recall.run(run)?)));
     let cut_off: Vec<_> = recall
         .open()
+        .chain(ended)
         .filter(|(run, _)| runs.iter().all(|line| line.run_id != **run))
-        .map(|(run, recalled)| RunLine {
-            run_id: run.clone(),
-            outcome: Some(RunOutcome::Incomplete),
-            exit_code: Some(exit::ENVIRONMENT),
-            started_at: recalled.started_at,
-            counts: recalled.schedule.counts(),
-            cancelled: None,
+        .map(|(run, recalled)| {
+            let (outcome, exit_code) = end_of(recalled);
+            RunLine {
+                run_id: run.clone(),
+                outcome: Some(outcome),
+                exit_code: Some(exit_code),
+                started_at: recalled.started_at,
+                counts: recalled.schedule.counts(),
+                cancelled: recalled.schedule.cancelled_why(),
+            }
         })
         .collect();
     runs.extend(cut_off);
@@ -161,31 +167,39 @@ pub(super) fn to_resume(state: &Path, run: &RunId) -> Result<(Arc<Plan>, RunOpti
     Ok((Arc::clone(&recalled.plan), recalled.options.clone()))
 }
 
+/// How a run ended; one that has not, and has no coordinator, is incomplete.
+fn end_of(recalled: &Recalled) -> (RunOutcome, u8) {
+    recalled.ended.unwrap_or((RunOutcome::Incomplete, exit::ENVIRONMENT))
+}
+
 /// The record of a run whose coordinator was lost: it goes on with the next one. What it has
 /// started may still run.
-fn cut_off(run: &RunId, recalled: &Recalled, workspace: WorkspaceId) -> RunReport {
+fn cut_off(run: &RunId, recalled: &Recalled, state: &Path) -> RunReport {
+    let workspace = workspace_of(state);
+    let (outcome, exit_code) = end_of(recalled);
     let schedule = &recalled.schedule;
     let tasks = schedule.members().iter();
     RunReport {
         schema_version: SCHEMA_VERSION,
         run_id: run.clone(),
         workspace_id: recalled.plan.workspace_id.clone().unwrap_or_else(|| workspace.clone()),
-        outcome: Some(RunOutcome::Incomplete),
-        exit_code: Some(exit::ENVIRONMENT),
+        outcome: Some(outcome),
+        exit_code: Some(exit_code),
         started_at: recalled.started_at,
         duration_ms: recalled.last_at.ms_since(recalled.started_at),
         counts: schedule.counts(),
-        cancelled: None,
-        tasks: tasks.map(|task| cut_off_task(recalled, *task)).collect(),
+        cancelled: schedule.cancelled_why(),
+        tasks: tasks.map(|task| cut_off_task(recalled, *task, state)).collect(),
         board: BoardView::of(workspace, Vec::new()),
         escalations: Vec::new(),
     }
 }
 
-fn cut_off_task(recalled: &Recalled, task: usize) -> TaskReport {
+fn cut_off_task(recalled: &Recalled, task: usize, state: &Path) -> TaskReport {
     let spec = &recalled.plan.tasks[task];
     let view = recalled.schedule.task(task);
     let lost = Some(TaskReason::Task(TaskCause::CoordinatorLost));
+    let session = recalled.sessions.get(&task);
     let agent = view.and_then(|view| view.agent);
     TaskReport {
         id: spec.id.clone(),
@@ -194,7 +208,7 @@ fn cut_off_task(recalled: &Recalled, task: usize) -> TaskReport {
         needs: spec.needs.clone(),
         attempts: view.map_or(0, |view| view.attempts),
         conflicts: view.map_or(0, |view| view.conflicts),
-        session_id: recalled.sessions.get(&task).cloned(),
+        session_id: session.cloned(),
         started_at: view.and_then(|view| view.started_at),
         duration_ms: view.map_or(0, |view| {
             let until = view.ended_at.unwrap_or(recalled.last_at);
@@ -202,6 +216,8 @@ fn cut_off_task(recalled: &Recalled, task: usize) -> TaskReport {
         }),
         reason: match view {
             Some(view) if view.state.is_terminal() => view.reason.cloned(),
+            // Escalated, for one.
+            Some(view) if recalled.ended.is_some() => view.reason.cloned(),
             _ => lost,
         },
         class: view.and_then(|view| view.class).map(str::to_owned),
@@ -210,7 +226,9 @@ fn cut_off_task(recalled: &Recalled, task: usize) -> TaskReport {
             .iter()
             .map(|edge| recalled.plan.tasks[edge.task].id.clone())
             .collect(),
-        commands: Vec::new(),
+        commands: session.map_or_else(Vec::new, |session| {
+            coordinator::results(&state.join("sessions"), session, recalled.last_at)
+        }),
         backoffs: Vec::new(),
         published: Vec::new(),
         artifacts: Vec::new(),

@@ -20,7 +20,7 @@ use crate::domain::result::{Awaiting, Child, Note};
 use crate::domain::session::SessionDefaults;
 use crate::domain::time::Timestamp;
 use crate::scheduler::attempt::{self, CommandEnded};
-use crate::session::wire::{Ask, CommandEnd, Fact, FactBody, Listener};
+use crate::session::wire::{Ask, CommandEnd, Fact, FactBody};
 
 /// Facts are acknowledged in groups of this many.
 const ACK_EVERY: u64 = 32;
@@ -260,20 +260,6 @@ impl Desk {
         }
     }
 
-    /// Ports and their changes go on the board, with the process that really holds them.
-    pub(super) fn listening(&mut self, id: &SessionId, ports: Vec<Listener>, now: Timestamp) {
-        let Some(session) = self.sessions.get_mut(id) else { return };
-        let before = std::mem::replace(&mut session.listeners, ports.clone());
-        let writer = self.writer_of(id);
-        for gone in before.iter().filter(|listener| !ports.contains(listener)) {
-            self.post(port_key(gone), None, writer.clone(), now);
-        }
-        for new in ports.iter().filter(|listener| !before.contains(listener)) {
-            let value = serde_json::json!({ "pid": new.pid, "session": id });
-            self.post(port_key(new), Some(value), writer.clone(), now);
-        }
-    }
-
     pub(super) fn writer_of(&self, id: &SessionId) -> Writer {
         match self.sessions.get(id).map(|session| &session.owner) {
             Some(Owner::Attempt { run, task, label, .. }) => Writer {
@@ -444,8 +430,4 @@ impl Desk {
 fn take_asker(askers: &mut Vec<(CommandId, Asker)>, command: &CommandId) -> Option<Asker> {
     let index = askers.iter().position(|(id, _)| id == command)?;
     Some(askers.remove(index).1)
-}
-
-pub(super) fn port_key(listener: &Listener) -> String {
-    format!("port/{}/{}", listener.host, listener.port)
 }

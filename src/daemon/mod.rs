@@ -30,6 +30,7 @@ mod lifecycle;
 mod names;
 pub mod ownership;
 mod pending;
+mod ports;
 mod probe;
 mod reading;
 mod recovery;

@@ -7,15 +7,14 @@ use std::path::PathBuf;
 use super::action::Action;
 use super::adoption::{Found, Gone, Left};
 use super::desk::Desk;
-use super::facts::port_key;
 use super::names;
+use super::ports::Posted;
 use super::rejoining::{DESERTED_MS, lacks};
 use super::runs::{Live, Run, TaskRecord};
 use super::sessions::{Owner, Session, SessionState};
 use super::shelf::Shelved;
 use super::story::CommandRecord;
 use crate::control::ClosedWhy;
-use crate::domain::board::{BoardEntry, BoardView, Writer};
 use crate::domain::event::{ClientEnv, Event as Record};
 use crate::domain::ids::{AttemptId, CommandId, RunId, SessionId};
 use crate::domain::plan::Ready;
@@ -25,31 +24,6 @@ use crate::scheduler::attempt::{self, Attempt};
 use crate::scheduler::event::Event;
 use crate::scheduler::recall::{Recall, Recalled};
 use crate::session::wire::{KnownCommand, Listener, Present};
-
-/// The ports that the board says are taken, by session.
-#[derive(Debug, Default)]
-pub(super) struct Posted(BTreeMap<SessionId, Vec<Listener>>);
-
-impl Posted {
-    /// What a board has of them.
-    pub(super) fn of(board: &BoardView) -> Self {
-        let mut posted = Self::default();
-        for entry in &board.entries {
-            if let Some((session, listener)) = listener_of(entry) {
-                posted.0.entry(session).or_default().push(listener);
-            }
-        }
-        posted
-    }
-}
-
-fn listener_of(entry: &BoardEntry) -> Option<(SessionId, Listener)> {
-    let (host, port) = entry.key.strip_prefix("port/")?.rsplit_once('/')?;
-    let value = entry.value.as_ref()?;
-    let session = SessionId::new(value["session"].as_str()?);
-    let pid = i32::try_from(value["pid"].as_i64()?).ok()?;
-    Some((session, Listener { host: host.to_owned(), port: port.parse().ok()?, pid }))
-}
 
 impl Desk {
     /// Takes over what an earlier coordinator has left. Afterwards every run goes on.
@@ -64,26 +38,19 @@ impl Desk {
     ) {
         self.recall_runs(recall, unreported, now);
         for found in left.found {
-            let ports = posted.0.remove(&found.present.spec.id).unwrap_or_default();
+            let ports = posted.take(&found.present.spec.id);
             self.take_found(found, ports, now);
         }
         for gone in left.gone {
-            let ports = posted.0.remove(&gone.session).unwrap_or_default();
+            let ports = posted.take(&gone.session);
             self.take_gone(gone, ports, now);
         }
         // Their sessions ended right before that coordinator did.
-        self.take_down(posted.0.into_values().flatten(), now);
+        self.take_down(posted.into_rest(), now);
         let going = self.runs.values().filter(|run| run.ended.is_none());
         let runs: Vec<RunId> = going.map(|run| run.id.clone()).collect();
         for run in runs {
             self.go_on(&run, now);
-        }
-    }
-
-    /// Takes ports off the board that nobody listens on any more.
-    fn take_down(&mut self, ports: impl IntoIterator<Item = Listener>, now: Timestamp) {
-        for listener in ports {
-            self.post(port_key(&listener), None, Writer::default(), now);
         }
     }
 

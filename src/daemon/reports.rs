@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
-use super::sessions::REPORT_KEEP;
 use super::story::ReportDraft;
 use super::{reading, shelf};
 use crate::domain::board::BoardView;
@@ -61,12 +60,8 @@ pub(super) fn build(draft: ReportDraft, board: BoardView) -> RunReport {
         task.commands = stories.iter().map(reading::result).collect();
     }
     for (place, session) in on_shelf {
-        if let (Ok(record), Some(task)) =
-            (shelf::read(&sessions, &session), report.tasks.get_mut(place))
-        {
-            task.commands = (0..record.command_count())
-                .filter_map(|index| record.result(index, REPORT_KEEP, ended))
-                .collect();
+        if let Some(task) = report.tasks.get_mut(place) {
+            task.commands = shelf::results(&sessions, &session, ended);
         }
     }
     if artifacts.iter().any(|globs| !globs.is_empty()) {

@@ -17,7 +17,7 @@ use super::doors;
 use super::history::History;
 use super::inbox::{Event, INBOX_EVENTS_MAX};
 use super::ownership::{self, Owner, TakeError};
-use super::recovery::Posted;
+use super::ports::Posted;
 use super::reports;
 use super::workspace::{Places, Workspace, WorkspaceError};
 use super::{adoption, compaction, coordinator};

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::reading;
+use super::sessions::REPORT_KEEP;
 use super::story::{CommandRecord, CommandStory};
 use crate::control::{Closed, ClosedWhy, CommandView, SessionLine};
 use crate::domain::ids::{CommandId, SessionId};
@@ -141,6 +142,13 @@ pub(super) fn go_on(sessions: &Path, id: &SessionId) -> io::Result<Shelved> {
         file.write_all(b"\n")?;
     }
     Ok(shelved)
+}
+
+/// What the commands of a task's session came to, as far as its record tells; none without one.
+pub fn results(sessions: &Path, id: &SessionId, now: Timestamp) -> Vec<CommandResult> {
+    let Ok(record) = read(sessions, id) else { return Vec::new() };
+    let commands = 0..record.command_count();
+    commands.filter_map(|index| record.result(index, REPORT_KEEP, now)).collect()
 }
 
 /// The ids of all sessions that have left something, in no order.

@@ -8,8 +8,9 @@ use crate::control::{Answer, Call, FailureKind, Request, Response};
 use crate::daemon::desk::Folders;
 use crate::daemon::history::History;
 use crate::daemon::inbox::Event as Heard;
+use crate::daemon::ports::port_key;
 use crate::daemon::shelf::{self, Entry};
-use crate::domain::board::Version;
+use crate::domain::board::{BoardEntry, BoardView, Version, Writer};
 use crate::domain::event::{AttemptEnd, CancelWhy, RunOptions, Stamped};
 use crate::domain::outcome::{CommandState, Reason, RunOutcome, TaskReason};
 use crate::domain::plan::{AdapterKind, Agent, Dependency, Plan, Service, TaskSpec, When};
@@ -63,6 +64,7 @@ impl Scene {
             options: RunOptions { jobs: 4, ..RunOptions::default() },
             selected: None,
             allowed: BTreeMap::from([("LANG".to_owned(), "C".to_owned())]),
+            open_ended: false,
             detached,
             open_ended: false,
         });

@@ -60,6 +60,12 @@ impl Closing {
 }
 
 impl Session {
+    /// The same as `close`, because a coordinator wants it.
+    pub(super) fn close_as_told(&mut self, now_ms: u64) {
+        self.told_to_close |= self.closing.is_none();
+        self.close(now_ms);
+    }
+
     /// Begins to end everything in the session.
     pub(super) fn close(&mut self, now_ms: u64) {
         if self.closing.is_some() {

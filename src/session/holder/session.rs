@@ -169,18 +169,8 @@ impl Session {
                     self.feed(Event::End { reason }, now_ms);
                 }
             }
-            Ask::Resize { size } => {
-                // A terminal that cannot be resized keeps its size; the session goes on.
-                drop(self.main.resize(size));
-                drop(self.stderr.resize(size));
-                self.spec.size = size;
-                self.capture.resized(size, self.clock.micros());
-                self.answers.resized();
-            }
-            Ask::Close => {
-                self.told_to_close |= self.closing.is_none();
-                self.close(now_ms);
-            }
+            Ask::Resize { size } => self.resize(size),
+            Ask::Close => self.close_as_told(now_ms),
             // A second Open has no meaning; Ack is the outbox's.
             Ask::Open { .. } | Ask::Adopt { .. } | Ask::Ack { .. } => {}
         }

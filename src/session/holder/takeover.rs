@@ -15,6 +15,7 @@ use crate::domain::ids::CommandId;
 use crate::domain::key::{Refused, Written};
 use crate::domain::outcome::Reason;
 use crate::domain::result::Note;
+use crate::domain::session::Size;
 use crate::domain::session::{CommandSpec, Limit, Shell};
 use crate::session::wire::{Ask, FactBody};
 
@@ -92,6 +93,16 @@ impl TakeOver {
 }
 
 impl Session {
+    /// The window of whoever is at the terminal has another size.
+    pub(super) fn resize(&mut self, size: Size) {
+        // A terminal that cannot be resized keeps its size; the session goes on.
+        drop(self.main.resize(size));
+        drop(self.stderr.resize(size));
+        self.spec.size = size;
+        self.capture.resized(size, self.clock.micros());
+        self.answers.resized();
+    }
+
     /// A person wants the shell.
     pub(super) fn take_over(&mut self, id: CommandId, by: String, now_ms: u64) {
         if let Some(stay) = &mut self.takeover {

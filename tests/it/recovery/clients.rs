@@ -106,6 +106,48 @@ fn a_run_whose_client_does_not_come_back_is_cancelled_and_can_be_resumed() {
     assert_eq!(ward.report(&run)["outcome"], "succeeded", "its last report is what counts");
 }
 
+/// A run that was resumed and loses its coordinator goes on once more.
+#[test]
+fn a_resumed_run_outlasts_its_coordinator_and_has_one_report() {
+    let ward = Ward::new();
+    let run =
+        ward.detach(&format!("{WAITS}[[task]]\nid = \"bad\"\nafter = [\"a\"]\nrun = \"exit 3\"\n"));
+    ward.lines("began", 1);
+    assert_eq!(ward.house.call(&["run", "cancel", &run]).code, 0);
+    let report = ward.end_of(&run);
+    assert_eq!(report["outcome"], "cancelled", "{report:#}");
+    assert_eq!(report["cancelled"], "requested", "{report:#}");
+    let resume = |detach| Call::Resume {
+        run: run.as_str().into(),
+        options: None,
+        env: ClientEnv::default(),
+        detach,
+    };
+    ward.revive();
+    let answer = Wire::open(&ward).ask(resume(true));
+    assert!(matches!(answer, Ok(Answer::Submitted { .. })), "{answer:?}");
+    ward.lines("began", 2);
+    let before = ward.shells();
+    ward.succeed();
+    assert_eq!(ward.shells(), before);
+    assert_eq!(ward.line_of(&run)["outcome"], json!(null), "an earlier report is out of the way");
+    ward.house.write("go", "");
+    let report = ward.end_of(&run);
+    assert_eq!((&report["outcome"], &report["exit_code"]), (&json!("failed"), &json!(1)));
+    assert_eq!(report["cancelled"], json!(null), "{report:#}");
+    assert_eq!(task(&report, "a")["attempts"], 2, "{report:#}");
+    assert_eq!(ward.house.read("done"), "a\n");
+    // One that has failed has nothing left to do, and says so again.
+    ward.revive();
+    let mut client = Wire::open(&ward);
+    assert!(matches!(client.ask(resume(false)), Ok(Answer::Submitted { .. })));
+    let again = client.end_of_run();
+    assert_eq!(again.exit_code, Some(1), "{again:#?}");
+    assert_eq!(again.tasks.iter().map(|task| task.attempts).sum::<u32>(), 3);
+    drop(client);
+    ward.end();
+}
+
 /// Values of `env_pass` are never written down: what needs them waits until a client brings them.
 #[test]
 fn tasks_that_need_env_pass_wait_for_a_client() {

@@ -1,5 +1,8 @@
 //! Runs go on.
 
+use std::process::Stdio;
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::{Ward, signal, task};
@@ -41,15 +44,30 @@ fn the_same_shells_go_on() {
     crowd(&ward);
     let ids = ["a", "b", "c"];
     let last = "[[task]]\nid = \"z\"\nafter = [\"a\", \"b\", \"c\"]\nrun = \"echo z >> z\"\n";
-    let manifest: String = ids.iter().map(|id| waiting(id)).chain([last.to_owned()]).collect();
+    let early = "[[task]]\nid = \"early\"\nretries = 1\n\
+        run = [\"echo out; echo err >&2\", \"[ $CALLBOARD_ATTEMPT = 2 ]\"]\n";
+    let others = [early.to_owned(), last.to_owned()];
+    let manifest: String = ids.iter().map(|id| waiting(id)).chain(others).collect();
     let run = ward.detach_with(&["--jobs", "4"], &manifest);
     begun(&ward, &ids);
+    wait_for("one has ended", || {
+        let report = ward.report(&run);
+        if task(&report, "early")["state"] == "succeeded" {
+            Ok(())
+        } else {
+            Err(report.to_string())
+        }
+    });
     let (before, told) = (ward.shells(), ward.report(&run));
     assert_eq!(before.len(), 3, "{before:?}");
     ward.kill_coordinator();
     let cut_off = ward.line_of(&run);
     assert_eq!((&cut_off["outcome"], &cut_off["exit_code"]), (&json!("incomplete"), &json!(3)));
+    let early = task(&told, "early");
+    assert_eq!(early["commands"][0]["output"], "out\nerr\n", "{early:#}");
+    assert_eq!(task(&ward.report(&run), "early"), early, "without a coordinator");
     ward.revive();
+    assert_eq!(task(&ward.report(&run), "early"), early, "with the next");
     assert_eq!(ward.shells(), before);
     assert_eq!(ward.line_of(&run)["outcome"], json!(null), "it goes on");
     let now = ward.report(&run);
@@ -64,6 +82,7 @@ fn the_same_shells_go_on() {
     let report = ward.end_of(&run);
     assert_eq!((&report["outcome"], &report["exit_code"]), (&json!("succeeded"), &json!(0)));
     assert_eq!(report["started_at"], told["started_at"]);
+    assert_eq!(task(&report, "early"), early);
     for id in ids {
         assert_eq!(task(&report, id)["attempts"], 1, "{report:#}");
         assert_eq!(task(&report, id)["commands"].as_array().unwrap().len(), 3, "{report:#}");
@@ -263,6 +282,10 @@ fn a_report_that_was_never_written_is_written() {
     let file = ward.state().join("runs").join(&run).join("report.json");
     let written = wait_for("its report", || std::fs::read(&file).map_err(|e| e.to_string()));
     std::fs::remove_file(&file).unwrap();
+    let line = ward.line_of(&run);
+    assert_eq!((&line["outcome"], &line["exit_code"]), (&json!("failed"), &json!(1)));
+    let offline = ward.report(&run);
+    assert_eq!((&offline["outcome"], &offline["tasks"]), (&whole["outcome"], &whole["tasks"]));
     ward.revive();
     wait_for("its report", || if file.exists() { Ok(()) } else { Err(String::new()) });
     assert_eq!(ward.report(&run), whole, "{}", String::from_utf8_lossy(&written));
@@ -279,4 +302,71 @@ fn a_coordinator_that_is_told_to_end_ends_everything() {
     ward.house.assert_empties();
     let report = ward.report(&run);
     assert_eq!(report["outcome"], "cancelled", "{report:#}");
+}
+
+/// Coordinators that die while they take over: at any point of it.
+#[test]
+fn killed_while_it_recovers_and_nothing_is_lost() {
+    let ward = Ward::new();
+    crowd(&ward);
+    let ids = ["a", "b", "c", "d"];
+    let manifest: String = ids.iter().map(|id| waiting(id)).collect();
+    let run = ward.detach_with(&["--jobs", "4"], &manifest);
+    begun(&ward, &ids);
+    let before = ward.shells();
+    ward.kill_coordinator();
+    for round in 0..10 {
+        let mut command = ward.house.command(&["serve"]);
+        let mut served = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(8 * round));
+        served.kill().unwrap();
+        served.wait().unwrap();
+    }
+    ward.revive();
+    assert_eq!(ward.shells(), before);
+    ward.house.write("go", "");
+    let report = ward.end_of(&run);
+    assert_eq!(report["outcome"], "succeeded", "{report:#}");
+    ran_once(&ward, &ids);
+    ward.end();
+}
+
+/// One holder that hangs, and what nobody listens behind, keep nobody else from going on.
+#[test]
+fn one_session_that_cannot_be_adopted_is_its_own_trouble() {
+    let ward = Ward::new();
+    crowd(&ward);
+    let retried = waiting("a").replace("[[task]]\n", "[[task]]\nretries = 1\n");
+    let run =
+        ward.detach_with(&["--jobs", "4"], &format!("{retried}{}{}", waiting("b"), waiting("c")));
+    begun(&ward, &["a", "b", "c"]);
+    let shells = ward.shells();
+    let holder = super::parent(shells["a"]).unwrap();
+    let session = task(&ward.report(&run), "a")["session_id"].as_str().unwrap().to_owned();
+    ward.kill_coordinator();
+    let doors = wait_for("the doors", || {
+        let folders = std::fs::read_dir(ward.house.root().join("run/callboard")).unwrap();
+        let mut doors = folders.flatten().map(|entry| entry.path().join("h"));
+        doors.find(|door| door.is_dir()).ok_or_else(|| "none".to_owned())
+    });
+    wait_for("it waits at its door", || match doors.join(format!("{session}.sock")).exists() {
+        true => Ok(()),
+        false => Err(String::new()),
+    });
+    signal(holder, "STOP");
+    drop(std::os::unix::net::UnixListener::bind(doors.join("s-nobody.sock")).unwrap());
+    std::fs::write(doors.join("s-file.sock"), "no socket").unwrap();
+    ward.revive();
+    let after = ward.shells();
+    assert_eq!((after.get("b"), after.get("c")), (shells.get("b"), shells.get("c")));
+    ward.house.write("go", "");
+    let report = ward.end_of(&run);
+    assert_eq!(report["outcome"], "succeeded", "{report:#}");
+    assert_eq!(task(&report, "a")["attempts"], 2, "{report:#}");
+    ran_once(&ward, &["b", "c"]);
+    assert_eq!(ward.house.read("began-a").lines().count(), 2);
+    assert_eq!(ward.house.read("done-a").lines().count(), 1, "the first was ended");
+    std::fs::remove_file(doors.join("s-file.sock")).unwrap();
+    ward.end();
+    assert!(!doors.join("s-nobody.sock").exists());
 }

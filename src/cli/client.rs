@@ -93,14 +93,32 @@ impl Connection {
     /// # Errors
     /// When nobody listens there, or somebody who cannot be talked to.
     pub(super) fn open(socket: &Path) -> Result<Self, WireError> {
+        let mut connection = Self::unversioned(socket)?;
+        connection.hello()?;
+        Ok(connection)
+    }
+
+    fn unversioned(socket: &Path) -> Result<Self, WireError> {
         let stream = UnixStream::connect(socket)
             .map_err(|source| WireError::Unreachable { socket: socket.to_owned(), source })?;
         let peer_pid = check_owner(&stream)?;
         stream.set_read_timeout(Some(ANSWER_MAX)).map_err(WireError::Io)?;
         stream.set_write_timeout(Some(WRITE_MAX)).map_err(WireError::Io)?;
-        let mut connection = Self { stream, decoder: Decoder::default(), peer_pid, asked: 0 };
-        connection.hello()?;
-        Ok(connection)
+        Ok(Self { stream, decoder: Decoder::default(), peer_pid, asked: 0 })
+    }
+
+    /// Asks the coordinator at `socket` to leave everything to another one. That is understood
+    /// whatever the versions of the two are, from the version on that knows how.
+    ///
+    /// # Errors
+    /// When nobody listens there, or it does not do so.
+    pub(super) fn hand_over(socket: &Path) -> Result<(), WireError> {
+        match Self::unversioned(socket)?.ask(Call::HandOver) {
+            // It may be gone before its answer is here.
+            Ok(Answer::HandingOver) | Err(WireError::Lost) => Ok(()),
+            Ok(_) => Err(WireError::Unexpected { call: "hand_over" }),
+            Err(error) => Err(error),
+        }
     }
 
     /// The coordinator's pid.
@@ -227,8 +245,8 @@ impl From<WireError> for Failure {
         match error {
             WireError::Refused(refusal) => refusal.into(),
             WireError::Version { pid, .. } => fail(Kind::Version).hint(format!(
-                "let its runs end, or end it with `kill {pid}`; the next verb starts one of this \
-                 version"
+                "`callboard serve --replace` puts one of this version in its place, and what runs goes \
+                 on; `kill {pid}` ends it with all that it runs"
             )),
             WireError::Stuck { pid } => fail(Kind::Coordinator)
                 .hint(format!("look at it with `ps {pid}`; `kill {pid}` ends it")),

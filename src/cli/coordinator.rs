@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use super::client::Connection;
 use super::failure::{Failure, Kind, reason};
@@ -16,6 +17,10 @@ pub(super) use crate::daemon::shelf::{Expired, Shelved};
 use crate::daemon::workspace::{Places, Workspace, WorkspaceError};
 use crate::domain::ids::SessionId;
 use crate::session::door;
+
+/// How long a coordinator may take to leave the workspace to another one.
+const LEAVING_MAX: Duration = Duration::from_secs(15);
+const LEAVING_PAUSE: Duration = Duration::from_millis(5);
 
 /// Where a verb looks for what is there, and what it finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -194,6 +199,31 @@ impl From<WorkspaceError> for Failure {
         };
         Self::new(kind, error.to_string())
     }
+}
+
+/// Has the coordinator that runs leave the workspace, with all that goes on in it, to this process.
+/// One that is not there need not.
+///
+/// # Errors
+/// When it does not leave in time.
+pub(super) fn replace(root: &Path) -> Result<(), Failure> {
+    let Some(place) = Workspace::look(&places()?, root)?.map(Place::from) else { return Ok(()) };
+    match Connection::hand_over(&place.socket) {
+        Ok(()) => {}
+        Err(error) if is_absence(&error) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    }
+    let started = Instant::now();
+    // Its socket goes with its lock.
+    while place.socket.exists() {
+        if started.elapsed() > LEAVING_MAX {
+            let message = "the coordinator that runs does not leave";
+            return Err(Failure::new(Kind::Coordinator, message)
+                .hint(format!("its log is `{}`", place.log().display())));
+        }
+        std::thread::sleep(LEAVING_PAUSE);
+    }
+    Ok(())
 }
 
 /// Becomes the workspace's coordinator until its work is done. One that a client started leaves

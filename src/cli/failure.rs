@@ -84,11 +84,6 @@ impl Failure {
         Self::new(Kind::Usage, message)
     }
 
-    /// `what` is part of the contract and not of this version.
-    pub(super) fn unsupported(what: &str) -> Self {
-        Self::new(Kind::Unsupported, format!("{what}: not supported yet"))
-    }
-
     /// The file at `path` cannot be used: its absence is the caller's fault, the rest the
     /// machine's.
     pub(super) fn file(path: &Path, doing: &str, error: &io::Error) -> Self {

@@ -7,6 +7,9 @@
 //!   Submit ──► Submitted, Notice … ──► RunEnded
 //!   Ctrl-C ──► CancelRun{now: false} … CancelRun{now: true}
 //! ```
+//!
+//! A coordinator that is lost on the way is told as `Lost::Coordinator`: the run goes on with the
+//! next one, which is asked with `Begin::Rejoin`.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,7 +18,8 @@ use super::client::{Connection, WireError};
 use super::failure::{Failure, Kind};
 use super::inbox::{Event, Inbox};
 use super::progress::Progress;
-use crate::control::{Answer, Call, Notice, Response, Submit};
+use crate::control::{Answer, Call, FailureKind, Notice, Response, Submit};
+use crate::domain::event::{ClientEnv, RunOptions};
 use crate::domain::ids::RunId;
 use crate::report::record::RunReport;
 
@@ -31,8 +35,65 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) enum Lost {
     /// The coordinator was on its way out and took no run: another one will.
     Retry,
+    /// The coordinator is gone, and the run may be under way.
+    Coordinator,
+    /// The coordinator knows of no such run.
+    Unknown,
     /// Told to the user.
     Failed(Failure),
+}
+
+/// How a connection comes to follow a run.
+#[derive(Clone, Debug)]
+pub(super) enum Begin {
+    /// By asking for it.
+    Submit(Box<Submit>),
+    /// By going on with one that has ended, or is under way without a client.
+    Resume {
+        /// Which.
+        run: RunId,
+        /// Its options, where they are others.
+        options: Option<RunOptions>,
+        /// The caller's environment.
+        env: ClientEnv,
+    },
+    /// By coming back to it.
+    Rejoin {
+        /// Which.
+        run: RunId,
+        /// The caller's environment.
+        env: ClientEnv,
+    },
+}
+
+impl Begin {
+    /// The run, where its id is known beforehand.
+    pub(super) fn run(&self) -> Option<&RunId> {
+        match self {
+            Self::Submit(submit) => submit.run.as_ref(),
+            Self::Resume { run, .. } | Self::Rejoin { run, .. } => Some(run),
+        }
+    }
+
+    /// What to ask after the coordinator was lost.
+    pub(super) fn again(&self) -> Option<Self> {
+        let run = self.run()?.clone();
+        let env = match self {
+            Self::Submit(submit) => submit.env.clone(),
+            Self::Resume { env, .. } | Self::Rejoin { env, .. } => env.clone(),
+        };
+        Some(Self::Rejoin { run, env })
+    }
+
+    fn call(self) -> (Question, Call) {
+        match self {
+            Self::Submit(submit) => (Question::Submit, Call::Submit { submit }),
+            Self::Resume { run, options, env } => {
+                (Question::Submit, Call::Resume { run, options, env, detach: false })
+            }
+            Self::Rejoin { run, env } => (Question::Rejoin, Call::Rejoin { run, env }),
+        }
+    }
 }
 
 impl From<WireError> for Lost {
@@ -44,13 +105,15 @@ impl From<WireError> for Lost {
     }
 }
 
-/// Submits a run and follows it to its end.
+/// Begins to follow a run, and follows it to its end. `interrupts` is how often the person has asked
+/// for that already.
 ///
 /// # Errors
 /// When the coordinator refuses it or is lost before its end.
-pub(super) fn submit_and_follow(
+pub(super) fn follow(
     connection: &mut Connection,
-    submit: Submit,
+    begin: Begin,
+    interrupts: &mut u32,
     progress: &mut Progress,
     inbox: &mut Inbox,
 ) -> Result<Box<RunReport>, Lost> {
@@ -58,12 +121,14 @@ pub(super) fn submit_and_follow(
     let mut follower = Follower {
         connection,
         progress,
+        chosen: begin.run().cloned(),
         run: None,
         asked: BTreeMap::new(),
-        interrupts: 0,
+        interrupts,
         told_now: None,
     };
-    follower.send(Question::Submit, Call::Submit { submit: Box::new(submit) })?;
+    let (question, call) = begin.call();
+    follower.send(question, call)?;
     loop {
         if let Some(report) = follower.hear(inbox.next(TICK))? {
             return Ok(report);
@@ -75,6 +140,7 @@ pub(super) fn submit_and_follow(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Question {
     Submit,
+    Rejoin,
     /// The whole report, after a gap.
     Report,
     Cancel,
@@ -83,9 +149,11 @@ enum Question {
 struct Follower<'a> {
     connection: &'a mut Connection,
     progress: &'a mut Progress,
+    /// The run's id, where it was known before anybody has taken it.
+    chosen: Option<RunId>,
     run: Option<RunId>,
     asked: BTreeMap<u64, Question>,
-    interrupts: u32,
+    interrupts: &'a mut u32,
     told_now: Option<Instant>,
 }
 
@@ -102,6 +170,10 @@ impl Follower<'_> {
             Event::Wire(Ok(Response::Reply { id, answer })) => self.answer(id, *answer),
             Event::Wire(Ok(Response::Refusal { id, failure })) => match self.asked.remove(&id) {
                 Some(Question::Submit) => Err(WireError::Refused(failure).into()),
+                Some(Question::Rejoin) if failure.kind == FailureKind::NotFound => {
+                    Err(Lost::Unknown)
+                }
+                Some(Question::Rejoin) => Err(WireError::Refused(failure).into()),
                 // A run that ended before the refusal says so itself; a report can be asked for.
                 _ => {
                     self.progress.say(&failure.message);
@@ -119,7 +191,19 @@ impl Follower<'_> {
                 self.progress.say(&format!("run {run}"));
                 self.progress.begin(&report);
                 self.run = Some(run);
-                if self.interrupts > 0 {
+                if *self.interrupts > 0 {
+                    self.cancel()?;
+                }
+                Ok(None)
+            }
+            (Some(Question::Rejoin), Answer::Report { report }) => {
+                if report.outcome.is_some() {
+                    return Ok(Some(report));
+                }
+                self.run = Some(report.run_id.clone());
+                // The counts of those who followed it from its beginning.
+                self.ask_report()?;
+                if *self.interrupts > 0 {
                     self.cancel()?;
                 }
                 Ok(None)
@@ -135,6 +219,7 @@ impl Follower<'_> {
             (Some(question), _) => {
                 let call = match question {
                     Question::Submit => "submit",
+                    Question::Rejoin => "rejoin",
                     Question::Report => "report",
                     Question::Cancel => "cancel_run",
                 };
@@ -155,13 +240,13 @@ impl Follower<'_> {
     }
 
     fn interrupted(&mut self) -> Result<(), Lost> {
-        self.interrupts += 1;
+        *self.interrupts += 1;
         if self.told_now.is_some_and(|at| at.elapsed() > PATIENCE) {
             let message = "left a coordinator that does not end the run".to_owned();
             let hint = format!("look at it with `ps {}`", self.connection.peer_pid());
             return Err(Lost::Failed(Failure::new(Kind::Interrupted, message).hint(hint)));
         }
-        self.progress.say(if self.interrupts == 1 {
+        self.progress.say(if *self.interrupts == 1 {
             "ending the run; Ctrl-C again ends it at once"
         } else {
             "ending the run at once"
@@ -171,7 +256,7 @@ impl Follower<'_> {
 
     fn cancel(&mut self) -> Result<(), Lost> {
         let Some(run) = self.run.clone() else { return Ok(()) };
-        let now = self.interrupts > 1;
+        let now = *self.interrupts > 1;
         if now && self.told_now.is_none() {
             self.told_now = Some(Instant::now());
         }
@@ -196,7 +281,9 @@ impl Follower<'_> {
     }
 
     fn lost(&self, error: WireError) -> Lost {
+        let is_gone = matches!(error, WireError::Lost);
         match &self.run {
+            _ if is_gone && (self.run.is_some() || self.chosen.is_some()) => Lost::Coordinator,
             None => error.into(),
             Some(run) => Lost::Failed(
                 Failure::new(
@@ -213,11 +300,11 @@ impl Follower<'_> {
 mod tests {
     use super::super::stand_in::{StandIn, ended_report, report, submit};
     use super::*;
-    use crate::control::{Failure as Refusal, FailureKind};
+    use crate::control::Failure as Refusal;
     use crate::domain::outcome::RunOutcome;
 
     /// Follows a run at a coordinator that keeps to `script`; `interrupts` come at once.
-    fn follow(
+    fn followed(
         interrupts: usize,
         script: impl FnOnce(&mut StandIn) + Send + 'static,
     ) -> Result<Box<RunReport>, Lost> {
@@ -225,8 +312,9 @@ mod tests {
         let mut connection = Connection::open(&socket).unwrap();
         let mut inbox = Inbox::new();
         (0..interrupts).for_each(|_| inbox.interrupt());
-        let mut progress = Progress::Silent;
-        let followed = submit_and_follow(&mut connection, submit(), &mut progress, &mut inbox);
+        let (mut progress, mut told) = (Progress::Silent, 0);
+        let begin = Begin::Submit(Box::new(submit()));
+        let followed = follow(&mut connection, begin, &mut told, &mut progress, &mut inbox);
         drop(connection);
         thread.join().unwrap();
         drop(folder);
@@ -243,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_run_is_followed_to_its_end() {
-        let report = follow(0, |stand_in| {
+        let report = followed(0, |stand_in| {
             submitted(stand_in);
             stand_in.notice(Notice::ServiceReady { run: "R1".into(), task: "a".into() });
             stand_in.notice(Notice::RunEnded { report: Box::new(ended_report(0)) });
@@ -253,7 +341,7 @@ mod tests {
 
     #[test]
     fn a_gap_brings_the_whole_picture() {
-        let report = follow(0, |stand_in| {
+        let report = followed(0, |stand_in| {
             submitted(stand_in);
             stand_in.notice(Notice::Gap { missed: 7 });
             let (id, call) = stand_in.asked();
@@ -266,7 +354,7 @@ mod tests {
 
     #[test]
     fn an_interrupt_cancels_and_the_client_stays() {
-        let report = follow(1, |stand_in| {
+        let report = followed(1, |stand_in| {
             submitted(stand_in);
             let (id, call) = stand_in.asked();
             assert_eq!(call, Call::CancelRun { run: "R1".into(), now: false });
@@ -278,7 +366,7 @@ mod tests {
 
     #[test]
     fn a_second_interrupt_ends_it_now() {
-        let report = follow(2, |stand_in| {
+        let report = followed(2, |stand_in| {
             submitted(stand_in);
             let (id, call) = stand_in.asked();
             assert_eq!(call, Call::CancelRun { run: "R1".into(), now: true });
@@ -289,12 +377,8 @@ mod tests {
     }
 
     #[test]
-    fn a_coordinator_that_dies_is_said_to_have() {
-        let lost = follow(0, submitted).unwrap_err();
-        let Lost::Failed(failure) = lost else { panic!("{lost:?}") };
-        assert_eq!(failure.exit_code(), 5);
-        assert!(failure.message.contains("run R1"), "{}", failure.message);
-        assert!(failure.hint.unwrap().contains("callboard report R1"));
+    fn a_coordinator_that_dies_leaves_the_run_to_the_next() {
+        assert!(matches!(followed(0, submitted), Err(Lost::Coordinator)));
     }
 
     #[test]
@@ -305,14 +389,14 @@ mod tests {
             let message = "ending".to_owned();
             stand_in.refuse(id, Refusal { kind: FailureKind::ShuttingDown, message, hint: None });
         };
-        assert!(matches!(follow(0, refuse), Err(Lost::Retry)));
+        assert!(matches!(followed(0, refuse), Err(Lost::Retry)));
         let die = |stand_in: &mut StandIn| stand_in.welcome();
-        assert!(matches!(follow(0, die), Err(Lost::Retry)));
+        assert!(matches!(followed(0, die), Err(Lost::Retry)));
     }
 
     #[test]
     fn a_refusal_is_told() {
-        let lost = follow(0, |stand_in| {
+        let lost = followed(0, |stand_in| {
             stand_in.welcome();
             let (id, _) = stand_in.asked();
             let message = "no space left for the journal".to_owned();

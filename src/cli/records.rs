@@ -5,15 +5,18 @@ use std::fs;
 use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
 use super::exit;
 use super::failure::{Failure, Kind};
-use crate::control::RunLine;
+use crate::control::{RunLine, TaskLine, Waiting};
 use crate::domain::board::BoardView;
+use crate::domain::event::RunOptions;
 use crate::domain::ids::{RunId, WorkspaceId};
 use crate::domain::outcome::{RunOutcome, TaskCause, TaskReason, TaskState};
+use crate::domain::plan::Plan;
 use crate::domain::result::SCHEMA_VERSION;
 use crate::journal::{self, JournalError};
 use crate::report::record::{RunReport, TaskReport};
@@ -62,11 +65,65 @@ pub(super) fn runs(state: &Path) -> Result<Vec<RunLine>, Failure> {
             exit_code: Some(exit::ENVIRONMENT),
             started_at: recalled.started_at,
             counts: recalled.schedule.counts(),
+            cancelled: None,
         })
         .collect();
     runs.extend(cut_off);
     runs.sort_by(|a, b| (b.started_at, &b.run_id).cmp(&(a.started_at, &a.run_id)));
     Ok(runs)
+}
+
+/// A run that was lost with its coordinator, and goes on with the next.
+pub(super) struct Lost {
+    /// Its tasks that are not settled.
+    pub(super) tasks: Vec<TaskLine>,
+    /// What it waits for.
+    pub(super) waiting: Waiting,
+}
+
+/// The runs that were lost with their coordinator.
+///
+/// # Errors
+/// When the journal cannot be read.
+pub(super) fn lost(state: &Path) -> Result<Vec<Lost>, Failure> {
+    let recall = recall(state)?;
+    let lost = recall.open().map(|(run, recalled)| Lost {
+        tasks: recalled
+            .schedule
+            .members()
+            .iter()
+            .filter_map(|t| lost_task(run, recalled, *t))
+            .collect(),
+        waiting: Waiting {
+            what: run.to_string(),
+            on: "a coordinator, which goes on with it".to_owned(),
+            since: recalled.last_at,
+            deadline: None,
+        },
+    });
+    Ok(lost.collect())
+}
+
+fn lost_task(run: &RunId, recalled: &Recalled, task: usize) -> Option<TaskLine> {
+    let view = recalled.schedule.task(task).filter(|view| !view.state.is_terminal())?;
+    Some(TaskLine {
+        task_id: format!("{run}/{}", recalled.plan.tasks[task].id),
+        state: view.state,
+        agent: view.agent.map(|agent| recalled.plan.agents[agent].name.clone()),
+        attempt: view.attempts,
+        since: view.since,
+        session_id: recalled.sessions.get(&task).cloned(),
+        reason: view.reason.cloned(),
+        class: view.class.map(str::to_owned),
+    })
+}
+
+/// Whether the journal has no end of a run: another coordinator may go on with it.
+///
+/// # Errors
+/// When the journal cannot be read.
+pub(super) fn is_open(state: &Path, run: &RunId) -> Result<bool, Failure> {
+    Ok(recall(state)?.run(run).is_some_and(|recalled| recalled.ended.is_none()))
 }
 
 /// The runs that the journal has no end of, or that can be resumed.
@@ -80,6 +137,28 @@ pub(super) fn recall(state: &Path) -> Result<Recall, Failure> {
         Ok(_) | Err(JournalError::Missing { .. }) => Ok(recall),
         Err(error) => Err(Failure::new(Kind::Machine, error.to_string())),
     }
+}
+
+/// What is needed to go on with a run: its plan and its options.
+///
+/// # Errors
+/// When it is not known, has succeeded, or ended too long ago.
+pub(super) fn to_resume(state: &Path, run: &RunId) -> Result<(Arc<Plan>, RunOptions), Failure> {
+    let recall = recall(state)?;
+    let Some(recalled) = recall.run(run) else {
+        return Err(match report(state, run)? {
+            Some(_) => {
+                let message = format!("run `{run}` ended too long ago to be resumed");
+                Failure::usage(message).hint("run its manifest again")
+            }
+            None => unknown_run(run),
+        });
+    };
+    if matches!(recalled.ended, Some((RunOutcome::Succeeded, _))) {
+        let message = format!("run `{run}` has succeeded: nothing of it is left to do");
+        return Err(Failure::usage(message));
+    }
+    Ok((Arc::clone(&recalled.plan), recalled.options.clone()))
 }
 
 /// The record of a run whose coordinator was lost: it goes on with the next one. What it has
@@ -96,6 +175,7 @@ fn cut_off(run: &RunId, recalled: &Recalled, workspace: WorkspaceId) -> RunRepor
         started_at: recalled.started_at,
         duration_ms: recalled.last_at.ms_since(recalled.started_at),
         counts: schedule.counts(),
+        cancelled: None,
         tasks: tasks.map(|task| cut_off_task(recalled, *task)).collect(),
         board: BoardView::of(workspace, Vec::new()),
         escalations: Vec::new(),

@@ -95,7 +95,8 @@ pub(super) fn submit() -> Submit {
         tasks: Vec::new(),
     };
     let (selected, detach) = (None, false);
-    Submit { plan, selected, options: RunOptions::default(), env: ClientEnv::default(), detach }
+    let (options, env) = (RunOptions::default(), ClientEnv::default());
+    Submit { plan, selected, options, env, run: None, detach }
 }
 
 /// A run that goes on.
@@ -109,6 +110,7 @@ pub(super) fn report() -> RunReport {
         started_at: Timestamp(1_764_543_600_000),
         duration_ms: 0,
         counts: BTreeMap::from([(TaskState::Ready, 1)]),
+        cancelled: None,
         tasks: Vec::new(),
         board: BoardView::of("w".into(), Vec::new()),
         escalations: Vec::new(),

@@ -67,6 +67,7 @@ impl Desk {
                 self.reply(connection, id, Answer::Status { status });
             }
             Call::Board => self.act(Action::SendBoard { connection, request: id }),
+            Call::Task { task } => self.asked_of_tasks(asker, *task, now),
             of_a_session => self.asked_of_session(asker, of_a_session, now),
         }
     }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::adoption::Expected;
+use super::dispatched::PastDispatches;
 use super::durations::Durations;
 use crate::control::RunLine;
 use crate::domain::board::BoardEntry;
@@ -26,6 +27,8 @@ pub(super) struct History {
     pub recall: Recall,
     /// Sessions that have no end.
     pub open: BTreeMap<SessionId, Expected>,
+    /// Tasks that were added to runs which have no end.
+    pub dispatches: PastDispatches,
     /// Board entries with the numbers of their lines, oldest first.
     pub board: Vec<(u64, BoardEntry)>,
     /// The time of the last line.
@@ -39,6 +42,7 @@ impl History {
     pub(super) fn fold(&mut self, line: Line) {
         self.last_at = self.last_at.max(line.at);
         self.recall.fold(line.at, &line.event);
+        self.dispatches.fold(&line.event);
         match line.event {
             Event::CoordinatorStarted { .. } => self.texts.clear(),
             Event::RunSubmitted { run, plan, selected, .. } => {
@@ -50,12 +54,14 @@ impl History {
                     exit_code: Some(3),
                     started_at: line.at,
                     counts: [(TaskState::Blocked, tasks)].into(),
+                    cancelled: None,
                 });
             }
             Event::RunResumed { run, .. } => {
                 if let Some(known) = self.places.get(&run).and_then(|at| self.runs.get_mut(*at)) {
                     known.outcome = Some(RunOutcome::Incomplete);
                     known.exit_code = Some(3);
+                    known.cancelled = None;
                 }
             }
             Event::SessionOpened { session, owner, holder } => {
@@ -64,8 +70,14 @@ impl History {
             Event::SessionClosed { session } => {
                 self.open.remove(&session);
             }
+            Event::RunCancelled { run, why } => {
+                if let Some(known) = self.places.get(&run).and_then(|at| self.runs.get_mut(*at)) {
+                    known.cancelled.get_or_insert(why);
+                }
+            }
             Event::RunEnded { run, outcome, exit_code, counts } => {
                 if let Some(known) = self.places.get(&run).and_then(|at| self.runs.get_mut(*at)) {
+                    known.cancelled.take_if(|_| outcome != RunOutcome::Cancelled);
                     known.outcome = Some(outcome);
                     known.exit_code = Some(exit_code);
                     known.counts = counts;
@@ -86,7 +98,6 @@ impl History {
             | Event::AttemptReady { .. }
             | Event::AttemptEnded { .. }
             | Event::TaskSettled { .. }
-            | Event::RunCancelled { .. }
             | Event::TaskAdded { .. }
             | Event::RunSealed { .. }
             | Event::TaskCancelled { .. }
@@ -143,6 +154,7 @@ mod tests {
             selected: None,
             allowed: Default::default(),
             detached: false,
+            open_ended: false,
         };
         let ended = Event::RunEnded {
             run: "a".into(),

@@ -11,9 +11,10 @@ use super::names;
 use super::rejoining::lacks;
 use super::story::CommandStory;
 use super::warming::Warm;
-use crate::control::{Answer, ClosedWhy, Notice, Response, RunLine, Submit};
+use crate::control::{Answer, ClosedWhy, Failure, FailureKind, Notice, Response, RunLine, Submit};
 use crate::domain::event::{CancelWhy, ClientEnv, Event as Record, RunOptions};
 use crate::domain::ids::{AttemptId, CommandId, RunId, SessionId};
+use crate::domain::letters;
 use crate::domain::outcome::{RunOutcome, TaskReason, TaskState};
 use crate::domain::plan::Plan;
 use crate::domain::time::Timestamp;
@@ -127,14 +128,18 @@ impl Desk {
         if self.is_terminating() {
             return self.refuse(connection, id, shutting_down());
         }
-        let Submit { plan, selected, mut options, env, detach } = submit;
+        let Submit { plan, selected, mut options, env, run, detach } = submit;
         if let Some(failure) = lacks(&plan, &env) {
             return self.refuse(connection, id, failure);
         }
         self.used_for_run();
         self.heed(plan.session_defaults);
         options.seed = names::seed();
-        let run = names::run();
+        let run = match run {
+            Some(run) if self.is_free(&run) => run,
+            Some(run) => return self.refuse(connection, id, run_is_taken(&run)),
+            None => names::run(),
+        };
         self.record_durably(
             Record::RunSubmitted {
                 run: run.clone(),
@@ -143,6 +148,7 @@ impl Desk {
                 selected: selected.clone(),
                 allowed: env.allowed.clone(),
                 detached: detach,
+                open_ended: false,
             },
             now,
         );
@@ -172,6 +178,13 @@ impl Desk {
             self.reply(connection, id, Answer::Submitted { run: run.clone(), report });
         }
         self.run_step(&run, Event::Begin, now);
+    }
+
+    /// Whether a client may call its run so.
+    fn is_free(&self, run: &RunId) -> bool {
+        let is_known =
+            self.runs.contains_key(run) || self.past.iter().any(|line| line.run_id == *run);
+        letters::is_run(run.as_str()) && !is_known
     }
 
     pub(super) fn watch_run(
@@ -215,8 +228,9 @@ impl Desk {
         at_once: bool,
         now: Timestamp,
     ) {
-        self.record(Record::RunCancelled { run: run.clone(), why }, now);
-        self.run_step(run, Event::CancelRun, now);
+        // Whoever asked is answered after this: a coordinator that comes next ends it as well.
+        self.record_durably(Record::RunCancelled { run: run.clone(), why }, now);
+        self.run_step(run, Event::CancelRun { why }, now);
         if at_once {
             // Closing ends everything without the courtesies that a command's end has.
             let sessions: Vec<SessionId> = self
@@ -325,6 +339,8 @@ impl Desk {
         if state.is_terminal() || state == TaskState::Escalated {
             self.record(Record::TaskSettled { run: id.clone(), task, state, reason }, now);
         }
+        self.follow_dispatched(id, task, state, now);
+        self.task_moved(id, task);
     }
 
     pub(super) fn tell_followers(&mut self, id: &RunId, notice: &Notice) {
@@ -345,10 +361,13 @@ impl Desk {
             exit_code: Some(exit_code),
             started_at: run.started_at,
             counts: run.schedule.counts(),
+            cancelled: run.schedule.cancelled_why(),
         };
         let counts = line.counts.clone();
         self.past.push(line);
         self.record_durably(Record::RunEnded { run: id.clone(), outcome, exit_code, counts }, now);
+        self.tasks_are_over(id);
+        self.run_is_over(id, now);
         if let Some(draft) = self.report_draft(id, now) {
             self.act(Action::FinishRun { draft: Box::new(draft), followers });
         }
@@ -367,5 +386,15 @@ impl Desk {
             let notice = Box::new(Notice::RunEnded { report: report.clone() });
             self.respond(*connection, Response::Notice { notice });
         }
+    }
+}
+
+fn run_is_taken(run: &RunId) -> Failure {
+    Failure {
+        kind: FailureKind::Usage,
+        message: format!(
+            "no run can be called `{run}`: it is known already, or not of our letters"
+        ),
+        hint: Some("leave the choice to the coordinator".to_owned()),
     }
 }

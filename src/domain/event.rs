@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::board::BoardEntry;
 use super::ids::{AgentName, AttemptId, CommandId, RunId, SessionId};
-use super::outcome::{CommandState, Reason, RunOutcome, TaskReason, TaskState};
+use super::outcome::{CommandState, Reason, RunOutcome, TaskCause, TaskReason, TaskState};
 use super::plan::{Plan, TaskSpec};
 use super::process::ProcessIdentity;
 use super::session::SessionOwner;
@@ -40,6 +40,9 @@ pub enum Event {
         /// True when the run outlives its client.
         #[serde(default)]
         detached: bool,
+        /// True when tasks can be added to it, up to `RunSealed`.
+        #[serde(default)]
+        open_ended: bool,
     },
     /// A run that was cut off, cancelled or escalated goes on: what has succeeded stays so.
     RunResumed {
@@ -56,6 +59,13 @@ pub enum Event {
         run: RunId,
         /// The task; its `after` are indices into the run's plan.
         task: Box<TaskSpec>,
+        /// Tasks of other runs that have to succeed before, as `RUN/ID`: those that had not by
+        /// then.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        after_others: Vec<String>,
+        /// The client's own name for its call, so that the same one adds nothing twice.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ticket: Option<String>,
     },
     /// Nothing is added to an open run any more: it ends with its tasks.
     RunSealed {
@@ -183,6 +193,17 @@ pub enum CancelWhy {
     ClientLost,
     /// The coordinator was told to end.
     ShuttingDown,
+}
+
+impl CancelWhy {
+    /// The same as the reason of a task that it has ended.
+    pub fn cause(self) -> TaskCause {
+        match self {
+            Self::Requested => TaskCause::Cancelled,
+            Self::ClientLost => TaskCause::ClientLost,
+            Self::ShuttingDown => TaskCause::ShuttingDown,
+        }
+    }
 }
 
 /// What an attempt came to.

@@ -87,15 +87,15 @@ impl Recall {
             Fact::RunCancelled { run, why } => {
                 if let Some(recalled) = self.runs.get_mut(run) {
                     recalled.cancelled = Some(*why);
-                    recalled.hear(Event::CancelRun, at);
+                    recalled.hear(Event::CancelRun { why: *why }, at);
                 }
             }
             Fact::TaskCancelled { run, task } => {
                 self.tell(run, Event::CancelTask { task: *task }, at);
             }
-            Fact::TaskAdded { run, task } => {
+            Fact::TaskAdded { run, task, after_others, .. } => {
                 if let Some(recalled) = self.runs.get_mut(run) {
-                    recalled.add(task, at);
+                    recalled.add(task, after_others.len(), at);
                 }
             }
             Fact::RunSealed { run } => self.tell(run, Event::Seal, at),
@@ -198,11 +198,16 @@ impl Recalled {
 
     /// A run that was accepted then.
     fn submitted(fact: &Fact, at: Timestamp) -> Option<Self> {
-        let Fact::RunSubmitted { plan, options, selected, allowed, detached, .. } = fact else {
+        let Fact::RunSubmitted { plan, options, selected, allowed, detached, open_ended, .. } =
+            fact
+        else {
             return None;
         };
         let plan = Arc::new((**plan).clone());
         let mut schedule = Schedule::recalled(&plan, selected.as_deref(), options);
+        if *open_ended {
+            schedule = schedule.open_ended();
+        }
         let _nothing_is_decided = schedule.step(Event::Begin, at);
         let places = places(&plan);
         Some(Self {
@@ -245,11 +250,11 @@ impl Recalled {
         self.hear(Event::Recalled { task, attempt: attempt.attempt, agent }, at);
     }
 
-    fn add(&mut self, task: &crate::domain::plan::TaskSpec, at: Timestamp) {
+    fn add(&mut self, task: &crate::domain::plan::TaskSpec, outside: usize, at: Timestamp) {
         let plan = Arc::make_mut(&mut self.plan);
         self.places.insert(task.id.to_string(), plan.tasks.len());
         plan.tasks.push(task.clone());
-        self.hear(Event::Add { task: Box::new(task.clone()) }, at);
+        self.hear(Event::Add { task: Box::new(task.clone()), outside }, at);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::domain::time::Timestamp;
 
 use super::event::Effect;
 use super::run::{Phase, Schedule, fresh};
-use super::task::{Running, State};
+use super::task::{Running, State, Task};
 
 impl Schedule {
     /// An attempt was started, whatever we would decide now.
@@ -76,6 +76,7 @@ impl Schedule {
         self.options = options;
         self.phase = Phase::Going;
         self.struck = false;
+        self.cancel_why = None;
         let again: Vec<usize> =
             self.graph.members.iter().copied().filter(|task| self.goes_again(*task)).collect();
         self.start_over(&again, now);
@@ -108,7 +109,7 @@ impl Schedule {
     fn start_over(&mut self, tasks: &[usize], now: Timestamp) {
         for &task in tasks {
             self.withdraw(task);
-            let unmet = self.graph.dependencies(task).len();
+            let unmet = self.graph.dependencies(task).len() + self.tasks[task].outside;
             self.tasks[task].vouched = false;
             self.move_to(task, State::Blocked { unmet }, now);
         }
@@ -119,7 +120,7 @@ impl Schedule {
                 .iter()
                 .find(|edge| self.is_settled(edge.task) && !self.holds(edge.task, edge.when))
                 .copied();
-            let all = edges.len();
+            let all = edges.len() + self.tasks[task].outside;
             let State::Blocked { unmet } = &mut self.tasks[task].state else { continue };
             *unmet = all - met;
             if let Some(edge) = lost {
@@ -150,8 +151,14 @@ impl Schedule {
             self.phase = Phase::Going;
         }
         self.struck = false;
+        self.cancel_why = None;
         self.tasks[task].vouched = false;
-        self.make_ready(task, now);
+        // One that has run before has had its conditions then.
+        if self.tasks[task].attempts > 0 {
+            self.make_ready(task, now);
+        } else {
+            self.start_over(&[task], now);
+        }
         let behind = self.skipped_behind(task);
         self.start_over(&behind, now);
     }
@@ -195,12 +202,12 @@ impl Schedule {
         }
     }
 
-    pub(super) fn add(&mut self, spec: &TaskSpec, now: Timestamp) {
+    pub(super) fn add(&mut self, spec: &TaskSpec, outside: usize, now: Timestamp) {
         let task = self.graph.add(spec);
         self.dispatch.add(&spec.needs);
         self.ids.push(spec.id.clone());
-        let unmet = self.graph.dependencies(task).len();
-        self.tasks.push(fresh(spec, unmet));
+        let unmet = self.graph.dependencies(task).len() + outside;
+        self.tasks.push(Task { outside, ..fresh(spec, unmet) });
         self.effects.push(Effect::Moved { task, state: TaskState::Blocked, reason: None });
         self.start_over(&[task], now);
     }

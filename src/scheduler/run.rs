@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::domain::event::{AttemptEnd, RunOptions};
+use crate::domain::event::{AttemptEnd, CancelWhy, RunOptions};
 use crate::domain::ids::TaskId;
 use crate::domain::outcome::{Reason, RunOutcome, TaskCause, TaskReason};
 use crate::domain::plan::{Plan, TaskSpec};
@@ -38,6 +38,8 @@ pub struct Schedule {
     pub(super) serving: BTreeSet<usize>,
     /// Whether a task has failed for good.
     pub(super) struck: bool,
+    /// Why somebody has ended it, if somebody has.
+    pub(super) cancel_why: Option<CancelWhy>,
     /// What happened once is being told again: nothing is decided.
     pub(super) recalling: bool,
     /// Tasks that may not start before a client has come.
@@ -82,6 +84,7 @@ impl Schedule {
             awaiting: BTreeSet::new(),
             serving: BTreeSet::new(),
             struck: false,
+            cancel_why: None,
             recalling: false,
             withheld: BTreeSet::new(),
             is_open: false,
@@ -117,7 +120,10 @@ impl Schedule {
                 self.attempt_ended(task, attempt, end, now)
             }
             Event::CancelTask { task } => self.cancel_task(task, now),
-            Event::CancelRun => self.stop(Phase::Cancelling, now),
+            Event::CancelRun { why } => {
+                self.cancel_why.get_or_insert(why);
+                self.stop(Phase::Cancelling, now);
+            }
             Event::Tick => {}
             Event::Recalled { task, attempt, agent } => {
                 self.recall_attempt(task, attempt, agent, now);
@@ -128,7 +134,9 @@ impl Schedule {
             Event::Release => self.release(),
             Event::Reopen { options } => self.reopen(options, now),
             Event::RetryTask { task } => self.retry_task(task, now),
-            Event::Add { task } => self.add(&task, now),
+            Event::Add { task, outside } => self.add(&task, outside, now),
+            Event::OutsideMet { task } => self.outside_met(task, now),
+            Event::OutsideFailed { task, on, state } => self.outside_failed(task, on, state, now),
             Event::Seal => self.is_open = false,
         }
         if self.struck && self.options.fail_fast && self.phase == Phase::Going {
@@ -234,7 +242,7 @@ impl Schedule {
         }
         self.tasks[task].ended_at = Some(now);
         let cancelled = match running.ending {
-            Some(EndWhy::Cancelled) => Some(TaskCause::Cancelled),
+            Some(EndWhy::Cancelled) => Some(self.cancel_cause()),
             Some(EndWhy::FailFast) => Some(TaskCause::FailFast),
             Some(EndWhy::ServiceDone | EndWhy::Unanswered) | None => None,
         };
@@ -292,7 +300,7 @@ impl Schedule {
         let cause = match ending {
             _ if !may_retry => return self.settle(task, state, now),
             Some(EndWhy::ServiceDone) => return self.settle(task, state, now),
-            Some(EndWhy::Cancelled) => TaskCause::Cancelled,
+            Some(EndWhy::Cancelled) => self.cancel_cause(),
             Some(EndWhy::FailFast) => TaskCause::FailFast,
             Some(EndWhy::Unanswered) | None => {
                 record.retries_spent += 1;
@@ -416,6 +424,7 @@ pub(super) fn fresh(spec: &TaskSpec, unmet: usize) -> Task {
         ended_at: None,
         service: spec.service.is_some(),
         vouched: false,
+        outside: 0,
     }
 }
 

@@ -138,6 +138,13 @@ impl Schedule {
         }
     }
 
+    /// One condition of a blocked task holds now, and what follows from it.
+    pub(super) fn meet_one(&mut self, task: usize, now: Timestamp) {
+        if self.meet(task, now) == Met::Settled {
+            self.spread(task, now);
+        }
+    }
+
     /// One condition of a blocked task holds now.
     fn meet(&mut self, task: usize, now: Timestamp) -> Met {
         let State::Blocked { unmet } = &mut self.tasks[task].state else { return Met::Waits };

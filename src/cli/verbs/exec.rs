@@ -12,8 +12,8 @@ use crate::cli::client::{Connection, WireError};
 use crate::cli::coordinator::{self, Place, Shelf};
 use crate::cli::failure::{Failure, Kind};
 use crate::cli::inbox::{Event, Inbox};
-use crate::cli::{exit, output, quote, sessions, sources, starter};
-use crate::control::{Answer, Call, EnvSources, Exec as Wanted, Response};
+use crate::cli::{exit, output, quote, sessions, sources, starter, ticket};
+use crate::control::{Answer, Call, EnvSources, Exec as Wanted, FailureKind, Response};
 use crate::domain::ids::SessionId;
 use crate::domain::outcome::CommandState;
 use crate::domain::permission::Permissions;
@@ -137,7 +137,7 @@ impl Exec {
             })?;
         }
         Ok(Wanted {
-            ticket: None,
+            ticket: Some(ticket::command()),
             text: self.text()?,
             cwd,
             cwd_given: self.cwd.is_some(),
@@ -205,18 +205,33 @@ fn ask(place: &Place, wanted: &Wanted) -> Result<CommandResult, Failure> {
     let mut inbox = Inbox::new();
     inbox.hear_interrupts()?;
     let mut tries = 1..=TRIES;
+    let mut call = Call::Exec { exec: Box::new(wanted.clone()) };
     loop {
         let last = tries.next().is_none_or(|number| number == TRIES);
         let mut connection = place.connect_or_start()?;
-        match run_once(&mut connection, wanted, &mut inbox) {
+        match run_once(&mut connection, &call, &mut inbox) {
             Ok(result) => return Ok(result),
             Err(Stopped::Interrupted) => {
                 return Err(Failure::new(Kind::Interrupted, "interrupted"));
             }
             Err(Stopped::Wire { error, begun: false }) if !last && starter::is_absence(&error) => {}
+            // It may be under way: the next coordinator is asked for what comes of it.
+            Err(Stopped::Wire { error: WireError::Lost, begun: true }) if !last => {
+                if let Some(ticket) = wanted.ticket.clone() {
+                    call = Call::Reclaim { ticket };
+                }
+            }
+            // It was not: nothing of it has happened.
+            Err(Stopped::Wire { error: WireError::Refused(refusal), .. })
+                if !last
+                    && refusal.kind == FailureKind::NotFound
+                    && matches!(call, Call::Reclaim { .. }) =>
+            {
+                call = Call::Exec { exec: Box::new(wanted.clone()) };
+            }
             Err(Stopped::Wire { error: WireError::Lost, begun: true }) => {
-                let message = "lost the coordinator while the command ran";
-                let log = format!("its log is `{}`", place.log().display());
+                let message = "lost one coordinator after the other while the command ran";
+                let log = format!("their log is `{}`", place.log().display());
                 return Err(Failure::new(Kind::Coordinator, message).hint(log));
             }
             Err(Stopped::Wire { error, .. }) => return Err(error.into()),
@@ -237,13 +252,12 @@ enum Stopped {
 /// the coordinator ends the command of a client that is gone.
 fn run_once(
     connection: &mut Connection,
-    wanted: &Wanted,
+    call: &Call,
     inbox: &mut Inbox,
 ) -> Result<CommandResult, Stopped> {
     let not_begun = |error| Stopped::Wire { error, begun: false };
     inbox.hear_wire(connection).map_err(not_begun)?;
-    let call = Call::Exec { exec: Box::new(wanted.clone()) };
-    let asked = connection.send(call).map_err(not_begun)?;
+    let asked = connection.send(call.clone()).map_err(not_begun)?;
     let mut interrupted = false;
     loop {
         match inbox.next(TICK) {
@@ -313,7 +327,7 @@ fn remarks(result: &CommandResult) -> String {
 mod tests {
     use super::*;
     use crate::cli::stand_in::StandIn;
-    use crate::control::{Failure as Refusal, FailureKind};
+    use crate::control::Failure as Refusal;
 
     #[test]
     fn scripts_that_no_shell_can_take_are_refused_with_their_place() {
@@ -372,7 +386,8 @@ mod tests {
         let mut connection = Connection::open(&socket).unwrap();
         let mut inbox = Inbox::new();
         (0..interrupts).for_each(|_| inbox.interrupt());
-        let answer = run_once(&mut connection, &wanted(), &mut inbox);
+        let call = Call::Exec { exec: Box::new(wanted()) };
+        let answer = run_once(&mut connection, &call, &mut inbox);
         drop(connection);
         thread.join().unwrap();
         drop(folder);

@@ -10,12 +10,12 @@ use super::run_lines::{Cancel, List};
 use crate::cli::client::WireError;
 use crate::cli::coordinator::{self, Place};
 use crate::cli::failure::{Failure, Kind};
-use crate::cli::follow::{Lost, submit_and_follow};
+use crate::cli::follow::{Begin, Lost, follow};
 use crate::cli::inbox::Inbox;
 use crate::cli::progress::Progress;
 use crate::cli::reports::{self, Target};
 use crate::cli::sources::{self, PlanArgs};
-use crate::cli::{exit, output, starter, summary, waves};
+use crate::cli::{exit, output, records, starter, summary, ticket, waves};
 use crate::control::{Answer, Call, Submit};
 use crate::domain::event::RunOptions;
 use crate::domain::ids::RunId;
@@ -28,6 +28,9 @@ use crate::report::summary::{Telling, plain};
 
 /// How often a run is offered to another coordinator when one was just on its way out.
 const TRIES: usize = 5;
+/// How many coordinators a run may lose before its client gives up. One that ends at once each time
+/// would be started for ever.
+const LOST_MAX: usize = 50;
 
 /// Run a manifest.
 ///
@@ -71,7 +74,8 @@ pub(in crate::cli) struct Run {
     /// Print only what failed; nothing of a run that succeeded
     #[arg(long, short)]
     quiet: bool,
-    /// Go on with a run that was interrupted or waits for a decision (not supported yet)
+    /// Go on with a run that was cut off, cancelled, or waits for a decision: what has succeeded
+    /// stays so
     #[arg(long, value_name = "RUN", conflicts_with = "manifest")]
     resume: Option<String>,
     #[command(subcommand)]
@@ -104,8 +108,11 @@ impl Run {
             Some(RunVerb::Cancel(cancel)) => return cancel.run(),
             None => {}
         }
-        let Some(manifest) = self.manifest.as_deref().filter(|_| self.resume.is_none()) else {
-            return Err(Failure::unsupported("--resume"));
+        if let Some(run) = &self.resume {
+            return self.resume(&RunId::from(run.as_str()));
+        }
+        let Some(manifest) = self.manifest.as_deref() else {
+            return Err(Failure::usage("no manifest is told"));
         };
         let (plan, files) = sources::load_to_run(manifest, &self.sources)?;
         reports::check(&self.report, &files, self.json)?;
@@ -115,11 +122,41 @@ impl Run {
         if self.detach {
             return self.leave(&place, &submit);
         }
-        let mut report = self.follow(&place, &submit)?;
+        self.follow_and_finish(&place, Begin::Submit(Box::new(submit)))
+    }
+
+    fn follow_and_finish(&self, place: &Place, begin: Begin) -> Result<u8, Failure> {
+        let mut report = self.follow(place, begin)?;
         if self.fail_on_flaky {
             condemn_flaky(&mut report);
         }
         self.finish(&report)
+    }
+
+    /// Goes on with a run.
+    fn resume(&self, run: &RunId) -> Result<u8, Failure> {
+        let around = coordinator::look(self.sources.workspace.as_deref())?;
+        let Some(place) = around.place else { return Err(records::unknown_run(run)) };
+        reports::check(&self.report, &[], self.json)?;
+        let (plan, options) = records::to_resume(&place.state, run)?;
+        let env = sources::client_env(&plan);
+        let options = RunOptions {
+            jobs: self.jobs.unwrap_or(options.jobs),
+            fail_fast: self.fail_fast || options.fail_fast,
+            attended: is_attended(),
+            ..options
+        };
+        let begin =
+            Begin::Resume { run: run.clone(), options: Some(options.clone()), env: env.clone() };
+        if !self.detach {
+            return self.follow_and_finish(&place, begin);
+        }
+        let (run, options) = (run.clone(), Some(options));
+        let call = Call::Resume { run: run.clone(), options, env, detach: true };
+        match place.connect_or_start()?.ask(call)? {
+            Answer::Submitted { .. } => self.tell_left(&run),
+            _ => Err(WireError::Unexpected { call: "resume" }.into()),
+        }
     }
 
     fn submit(&self, plan: Plan) -> Result<Submit, Failure> {
@@ -127,11 +164,12 @@ impl Run {
         let options = RunOptions {
             jobs: self.jobs.unwrap_or_else(|| default_jobs(&plan)),
             fail_fast: self.fail_fast,
-            attended: io::stdin().is_terminal() && io::stderr().is_terminal(),
+            attended: is_attended(),
             seed: rand::random(),
         };
         let env = sources::client_env(&plan);
-        Ok(Submit { plan, selected, options, env, detach: self.detach })
+        let run = Some(ticket::run());
+        Ok(Submit { plan, selected, options, env, run, detach: self.detach })
     }
 
     /// The tasks of `--only` or `--from`, in the plan's order.
@@ -150,42 +188,65 @@ impl Run {
     }
 
     fn leave(&self, place: &Place, submit: &Submit) -> Result<u8, Failure> {
+        let mut tries = 1..=TRIES;
+        let run_id = loop {
+            let last = tries.next().is_none_or(|number| number == TRIES);
+            let mut connection = place.connect_or_start()?;
+            match connection.ask(Call::Submit { submit: Box::new(submit.clone()) }) {
+                Ok(Answer::Submitted { run, .. }) => break run,
+                Ok(_) => return Err(WireError::Unexpected { call: "submit" }.into()),
+                // The answer may be lost, and the run on its way.
+                Err(WireError::Lost) if !last => {
+                    if let Some(run) = submit.run.as_ref().filter(|run| is_known(place, run)) {
+                        break run.clone();
+                    }
+                }
+                Err(error) if !last && starter::is_absence(&error) => {}
+                Err(error) => return Err(error.into()),
+            }
+        };
+        self.tell_left(&run_id)
+    }
+
+    fn tell_left(&self, run_id: &RunId) -> Result<u8, Failure> {
         #[derive(Serialize)]
         struct Document<'a> {
             schema_version: u32,
             run_id: &'a RunId,
         }
-        let mut tries = 1..=TRIES;
-        let run_id = loop {
-            let last = tries.next().is_none_or(|number| number == TRIES);
-            let submit = Box::new(submit.clone());
-            match place.connect_or_start()?.ask(Call::Submit { submit }) {
-                Ok(Answer::Submitted { run, .. }) => break run,
-                Ok(_) => return Err(WireError::Unexpected { call: "submit" }.into()),
-                Err(error) if !last && starter::is_absence(&error) => {}
-                Err(error) => return Err(error.into()),
-            }
-        };
         if self.json {
-            output::print_json(&Document { schema_version: SCHEMA_VERSION, run_id: &run_id })?;
+            output::print_json(&Document { schema_version: SCHEMA_VERSION, run_id })?;
         } else {
             output::print(format!("run {run_id}: callboard report {run_id} shows how it goes\n"))?;
         }
         Ok(exit::SUCCEEDED)
     }
 
-    fn follow(&self, place: &Place, submit: &Submit) -> Result<Box<RunReport>, Failure> {
+    /// Follows a run to its end, over as many coordinators as that takes.
+    fn follow(&self, place: &Place, begin: Begin) -> Result<Box<RunReport>, Failure> {
         let mut inbox = Inbox::new();
         inbox.hear_interrupts()?;
         let mut progress = Progress::choose(self.json || self.quiet);
-        for _ in 0..TRIES {
+        let (mut interrupts, mut retries, mut lost) = (0, 0, 0);
+        let mut next = begin.clone();
+        while retries < TRIES && lost < LOST_MAX {
             let mut connection = place.connect_or_start()?;
             let followed =
-                submit_and_follow(&mut connection, submit.clone(), &mut progress, &mut inbox);
+                follow(&mut connection, next.clone(), &mut interrupts, &mut progress, &mut inbox);
             progress.finish();
             match followed {
                 Ok(report) => return Ok(report),
-                Err(Lost::Retry) => {}
+                Err(Lost::Retry) => retries += 1,
+                Err(Lost::Coordinator) => {
+                    lost += 1;
+                    progress.say("the coordinator is gone: starting another one");
+                    next = begin.again().unwrap_or(next);
+                }
+                // It was lost before it had taken the run.
+                Err(Lost::Unknown) => {
+                    retries += 1;
+                    next = begin.clone();
+                }
                 Err(Lost::Failed(failure)) => {
                     let log = format!("the coordinator's log is `{}`", place.log().display());
                     let hint = failure.hint.clone().map(|hint| format!("{hint}; {log}"));
@@ -194,7 +255,7 @@ impl Run {
             }
         }
         Err(Failure::new(Kind::Coordinator, "one coordinator after the other ended at once")
-            .hint(format!("its log is `{}`", place.log().display())))
+            .hint(format!("their log is `{}`", place.log().display())))
     }
 
     /// Writes the reports and says how it went. A report that cannot be written counts as a
@@ -218,6 +279,16 @@ impl Run {
         }
         Ok(code)
     }
+}
+
+/// Whether a person can be asked.
+fn is_attended() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Whether the workspace knows of a run that may or may not have been taken.
+fn is_known(place: &Place, run: &RunId) -> bool {
+    matches!(records::report(&place.state, run), Ok(Some(_)))
 }
 
 /// `--fail-on-flaky`: a flaky task makes the run a failed one, unless it was something worse. All

@@ -11,9 +11,10 @@ use crate::cli::failure::{Failure, Kind};
 use crate::cli::table::table;
 use crate::cli::{exit, output, records, starter};
 use crate::control::{Answer, Call, RunLine};
+use crate::domain::event::CancelWhy;
 use crate::domain::ids::RunId;
 use crate::domain::result::SCHEMA_VERSION;
-use crate::report::words::state_words;
+use crate::report::words::{cause_words, state_words};
 
 /// List the workspace's runs, newest first
 #[derive(Debug, Args)]
@@ -132,7 +133,7 @@ fn known_runs(place: &Place) -> Result<Vec<RunLine>, Failure> {
 }
 
 /// The runs for people.
-pub(super) fn run_table(runs: &[RunLine]) -> String {
+fn run_table(runs: &[RunLine]) -> String {
     let rows: Vec<_> = runs.iter().map(row).collect();
     table(&["RUN", "STARTED", "OUTCOME", "EXIT", "TASKS"], &rows)
 }
@@ -144,13 +145,21 @@ fn row(line: &RunLine) -> Vec<String> {
     vec![
         line.run_id.to_string(),
         line.started_at.to_string(),
-        line.outcome.map_or("running", outcome_word).to_owned(),
+        outcome(line),
         line.exit_code.map(|code| code.to_string()).unwrap_or_default(),
         counts.join(", "),
     ]
 }
 
-fn outcome_word(outcome: crate::domain::outcome::RunOutcome) -> &'static str {
+fn outcome(line: &RunLine) -> String {
+    let word = line.outcome.map_or("running", outcome_word);
+    match line.cancelled {
+        None | Some(CancelWhy::Requested) => word.to_owned(),
+        Some(why) => format!("{word}: {}", cause_words(&why.cause())),
+    }
+}
+
+pub(super) fn outcome_word(outcome: crate::domain::outcome::RunOutcome) -> &'static str {
     use crate::domain::outcome::RunOutcome;
     match outcome {
         RunOutcome::Succeeded => "succeeded",

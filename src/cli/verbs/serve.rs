@@ -10,12 +10,16 @@ use crate::cli::{coordinator, exit, sources};
 /// Be the coordinator of a workspace.
 ///
 /// Verbs that need a coordinator start one by themselves, which ends once nobody needs it. One that
-/// is started by hand stays until it is told to end (Ctrl-C, or SIGTERM).
+/// is started by hand stays until it is told to end (Ctrl-C, or SIGTERM): then it ends what it runs.
+/// One that dies leaves its sessions running for five minutes, and the next one goes on with them.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Serve {
     /// The workspace's root [default: the workspace around here, or else this folder]
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
+    /// Take the place of the coordinator that runs: its sessions and runs go on with this one
+    #[arg(long, conflicts_with = "for_client")]
+    replace: bool,
     /// Started by a client: detach from its terminal, and end once nobody needs us
     #[arg(long, hide = true)]
     for_client: bool,
@@ -34,6 +38,9 @@ impl Serve {
                 coordinator::root_around(&here)?.unwrap_or(here)
             }
         };
+        if self.replace {
+            coordinator::replace(&root)?;
+        }
         coordinator::become_coordinator(root, self.for_client)?;
         Ok(exit::SUCCEEDED)
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Notice, RunLine, SessionLine, SessionView, Status};
+use super::{Notice, RunLine, SessionLine, SessionView, Status, TaskAnswer};
 use crate::domain::board::BoardView;
 use crate::domain::ids::{CommandId, RunId, SessionId};
 use crate::domain::key::Written;
@@ -64,6 +64,11 @@ pub enum Answer {
     Runs {
         /// Newest first.
         runs: Vec<RunLine>,
+    },
+    /// To `Task`.
+    Task {
+        /// What.
+        task: Box<TaskAnswer>,
     },
     /// To `Exec`.
     Ran {

@@ -4,6 +4,7 @@ mod acts;
 mod attempts;
 mod endings;
 mod laws;
+mod open;
 mod order;
 mod plans;
 mod retries;

@@ -228,6 +228,11 @@ impl Board {
         Ok(BoardView::of(workspace_id.clone(), self.entries("")?))
     }
 
+    /// How many keys there are, removed ones included. Known without reading any.
+    pub fn key_count(&self) -> u64 {
+        self.record.digest.members
+    }
+
     /// Changes from now on. A watcher that lags is told how many it missed
     /// (`RecvError::Lagged`) and reads the board again.
     pub fn watch(&self) -> broadcast::Receiver<Changed> {

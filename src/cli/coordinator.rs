@@ -2,6 +2,7 @@
 //! becoming one. This is the one file of the command line that knows the daemon.
 
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,9 +10,11 @@ use std::time::{Duration, Instant};
 
 use super::client::Connection;
 use super::failure::{Failure, Kind, reason};
+use super::output;
 use super::sources::{current_folder, real_folder};
 use super::starter::{connect_or_start, is_absence, is_kept, kept_environment};
-use crate::daemon::serve::{ServeOptions, serve};
+use crate::daemon::http::{HttpOptions, HttpPlace};
+use crate::daemon::serve::{ServeError, ServeOptions, serve};
 use crate::daemon::shelf;
 pub(super) use crate::daemon::shelf::{Expired, Shelved};
 use crate::daemon::workspace::{Places, Workspace, WorkspaceError};
@@ -231,14 +234,40 @@ pub(super) fn replace(root: &Path) -> Result<(), Failure> {
 ///
 /// # Errors
 /// When it cannot serve.
-pub(super) fn become_coordinator(root: PathBuf, for_client: bool) -> Result<(), Failure> {
+pub(super) fn become_coordinator(
+    root: PathBuf,
+    for_client: bool,
+    http: Option<SocketAddr>,
+) -> Result<(), Failure> {
     if for_client {
         // Refused only to the leader of a process group, as when a person tries this by hand.
         let _still_attached = rustix::process::setsid();
     }
     shed_environment()?;
-    serve(&ServeOptions { root, for_client })
-        .map_err(|error| Failure::new(Kind::Coordinator, error.to_string()))
+    let http = http.map(|address| HttpOptions { address, told: tell_http });
+    serve(&ServeOptions { root, for_client, http }).map_err(|error| match &error {
+        ServeError::Http { address, source } => no_http(*address, source),
+        _ => Failure::new(Kind::Coordinator, error.to_string()),
+    })
+}
+
+fn tell_http(place: &HttpPlace) {
+    output::note(format!(
+        "HTTP at {}; its token is in `{}`\n",
+        place.url,
+        place.token_file.display()
+    ));
+}
+
+fn no_http(address: SocketAddr, error: &std::io::Error) -> Failure {
+    let message = format!("cannot serve HTTP at {address}: {}", reason(error));
+    let hint = match error.kind() {
+        ErrorKind::AddrInUse => "another process has that port: name another one, or 0 for any",
+        ErrorKind::PermissionDenied => "ports below 1024 are the system's: name a higher one",
+        ErrorKind::AddrNotAvailable => "that address is not one of this machine's",
+        _ => "the address and the state folder have to be usable",
+    };
+    Failure::new(Kind::Machine, message).hint(hint)
 }
 
 /// Executes this program anew when its environment holds more than it may: what `/proc` shows of

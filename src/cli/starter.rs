@@ -35,7 +35,7 @@ const LOG_BYTES_MAX: u64 = 1024 * 1024;
 
 /// All that a coordinator gets of the caller's environment; `LC_*` besides. What sessions get is
 /// captured by each client and sent with its request.
-const ENV_KEPT: [&str; 11] = [
+const ENV_KEPT: [&str; 12] = [
     "HOME",
     "USER",
     "LOGNAME",
@@ -44,6 +44,7 @@ const ENV_KEPT: [&str; 11] = [
     "TZ",
     "TMPDIR",
     "RUST_LOG",
+    "CALLBOARD_LOG_FORMAT",
     "XDG_STATE_HOME",
     "XDG_RUNTIME_DIR",
     "XDG_CONFIG_HOME",

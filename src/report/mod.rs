@@ -10,6 +10,7 @@ mod html;
 mod json;
 mod junit;
 mod markdown;
+pub mod metrics;
 pub mod record;
 #[cfg(test)]
 mod sample;

@@ -10,16 +10,18 @@ use std::time::{Duration, Instant};
 
 use super::client::Connection;
 use super::failure::{Failure, Kind, reason};
-use super::output;
 use super::sources::{current_folder, real_folder};
 use super::starter::{connect_or_start, is_absence, is_kept, kept_environment};
+use super::{log, output};
+use crate::daemon;
 use crate::daemon::http::{HttpOptions, HttpPlace};
 use crate::daemon::serve::{ServeError, ServeOptions, serve};
 use crate::daemon::shelf;
 pub(super) use crate::daemon::shelf::{Expired, Shelved};
 use crate::daemon::workspace::{Places, Workspace, WorkspaceError};
 use crate::domain::ids::SessionId;
-use crate::session::door;
+use crate::report::checkup::{self, Checkup};
+use crate::session::{door, machine};
 
 /// How long a coordinator may take to leave the workspace to another one.
 const LEAVING_MAX: Duration = Duration::from_secs(15);
@@ -51,7 +53,7 @@ impl Place {
     /// What its coordinators say.
     #[must_use]
     pub(super) fn log(&self) -> PathBuf {
-        self.state.join("serve.log")
+        self.state.join(log::LOG)
     }
 
     /// Connects to its coordinator; `None` when none runs.
@@ -180,6 +182,18 @@ pub(super) fn look(told: Option<&Path>) -> Result<Around, Failure> {
     };
     let place = Workspace::look(&places, &root)?.map(Place::from);
     Ok(Around { root, place })
+}
+
+/// The machine and the workspace that was told, or is around here, looked at. Makes nothing.
+///
+/// # Errors
+/// When what was told is no folder.
+pub(super) fn check_up(told: Option<&Path>, fix: bool) -> Result<Checkup, Failure> {
+    let told = told.map(real_folder).transpose()?;
+    let mut findings = checkup::judge(&machine::look());
+    let (root, found) = daemon::checkup::look(told.as_deref(), &current_folder()?, fix)?;
+    findings.extend(found);
+    Ok(Checkup::of(root.map(|root| root.display().to_string()), findings))
 }
 
 /// The root of the workspace around `folder`, if there is one.

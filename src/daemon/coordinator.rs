@@ -8,9 +8,9 @@ use tokio::sync::mpsc;
 
 use super::action::{Action, Decision};
 use super::clock::Clock;
+use super::counting;
 use super::crew::Crew;
 use super::desk::Desk;
-use super::counting;
 use super::http::Measures;
 use super::inbox::{Event, INBOX_EVENTS_MAX};
 use crate::domain::event::Stamped;

@@ -22,7 +22,7 @@ use crate::web::guard::Guard;
 use crate::web::{routes, server};
 
 const TOKEN: &str = "http.token";
-const PLACE: &str = "http.json";
+pub(super) const PLACE: &str = "http.json";
 /// Bytes of a token; it is written as twice as many hex digits.
 const TOKEN_BYTES: usize = 32;
 /// Questions that may wait for the loop.
@@ -52,15 +52,17 @@ pub struct HttpPlace {
     pub pid: u32,
 }
 
-/// A server whose socket is open; what was written down of it goes with it.
+/// A server whose socket is open.
 #[derive(Debug)]
 pub(super) struct Http {
     listener: TcpListener,
     guard: Guard,
-    announced: Announced,
+    place: HttpPlace,
+    file: PathBuf,
+    told: fn(&HttpPlace),
 }
 
-/// A server that serves until it is dropped.
+/// A server that serves until it is dropped; what was written down of it goes with it.
 #[derive(Debug)]
 pub(super) struct Serving {
     server: JoinHandle<()>,
@@ -83,7 +85,7 @@ impl Drop for Serving {
     }
 }
 
-/// Opens the socket and writes down where it is. Only the owner of the workspace does.
+/// Opens the socket, and finds the token or makes one. Only the owner of the workspace does.
 ///
 /// # Errors
 /// When the address cannot be had, or the state folder not be written.
@@ -98,24 +100,27 @@ pub(super) fn open(state: &Path, options: &HttpOptions) -> io::Result<Http> {
         token_file,
         pid: std::process::id(),
     };
-    let file = state.join(PLACE);
-    write_private(&file, &serde_json::to_vec_pretty(&place)?)?;
-    (options.told)(&place);
     let guard = Guard::new(&token, !address.ip().is_loopback());
-    Ok(Http { listener, guard, announced: Announced(file) })
+    Ok(Http { listener, guard, place, file: state.join(PLACE), told: options.told })
 }
 
 impl Http {
-    /// Serves, on this runtime. The answers come from whoever holds the receiver.
+    /// Serves, on this runtime, and says so. The answers come from whoever holds the receiver.
     pub(super) fn serve(self) -> (Serving, Measures) {
-        let Self { listener, guard, announced } = self;
+        let Self { listener, guard, place, file, told } = self;
+        let written = serde_json::to_vec_pretty(&place).map_err(io::Error::other);
+        if let Err(error) = written.and_then(|text| write_private(&file, &text)) {
+            tracing::warn!(file = %file.display(), %error, "where HTTP is cannot be written down");
+        }
         let (measure, measures) = mpsc::channel(MEASURES_MAX);
         let server = tokio::spawn(async move {
+            // By now a signal to end is heard, too.
+            told(&place);
             if let Err(error) = server::serve(listener, routes(guard, measure)).await {
                 tracing::error!(%error, "the HTTP server ended");
             }
         });
-        (Serving { server, _announced: announced }, measures)
+        (Serving { server, _announced: Announced(file) }, measures)
     }
 }
 

@@ -10,6 +10,7 @@ mod action;
 mod adoption;
 mod attempts;
 mod calls;
+pub mod checkup;
 mod claims;
 mod clock;
 mod closing;

@@ -41,7 +41,9 @@ async fn healthz(State(measure): State<Measure>) -> Response {
 
 async fn metrics_page(State(measure): State<Measure>) -> Response {
     match snapshot(&measure).await {
-        Some(now) => ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::render(&now)).into_response(),
+        Some(now) => {
+            ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::render(&now)).into_response()
+        }
         None => late(),
     }
 }

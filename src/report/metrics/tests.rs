@@ -40,7 +40,8 @@ fn snapshot(tally: Tally) -> Snapshot {
 #[test]
 fn what_is_recorded_is_counted() {
     let mut tally = Tally::default();
-    let failed = AttemptEnd::TimedOut { reason: crate::domain::outcome::TaskReason::Command(Reason::Lost) };
+    let failed =
+        AttemptEnd::TimedOut { reason: crate::domain::outcome::TaskReason::Command(Reason::Lost) };
     for record in [
         started(1000, 1),
         stamped(3000, Event::AttemptEnded { attempt: attempt(1), end: failed }),

@@ -22,7 +22,11 @@ struct Page(String);
 
 impl Page {
     fn process(&mut self, now: &Snapshot) {
-        self.head("callboard_build_info", "gauge", "Version of the coordinator, and its workspace.");
+        self.head(
+            "callboard_build_info",
+            "gauge",
+            "Version of the coordinator, and its workspace.",
+        );
         let labels = [("version", now.version), ("workspace", now.workspace.as_str())];
         self.sample("callboard_build_info", &labels, "1");
         self.head("process_start_time_seconds", "gauge", "When the coordinator began.");
@@ -74,12 +78,20 @@ impl Page {
             let labels = [("state", *state), ("reason", kind.as_str())];
             self.sample("callboard_commands_total", &labels, &count.to_string());
         }
-        self.histogram("callboard_command_duration_seconds", "Time of commands.", &tally.command_time);
+        self.histogram(
+            "callboard_command_duration_seconds",
+            "Time of commands.",
+            &tally.command_time,
+        );
     }
 
     fn coordinator(&mut self, now: &Snapshot) {
         let tally = &now.tally;
-        self.counter("callboard_journal_events_total", "Events given to the journal.", tally.events);
+        self.counter(
+            "callboard_journal_events_total",
+            "Events given to the journal.",
+            tally.events,
+        );
         let help = "Groups of events given to the journal, each a write.";
         self.counter("callboard_journal_commits_total", help, tally.commits);
         let help = "How long the coordinator waited for a group of events to be on the disk.";

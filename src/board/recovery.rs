@@ -57,6 +57,30 @@ pub(super) fn open(dir: &Path, load: Load<'_>) -> Result<(Board, Option<Recovere
     }
 }
 
+pub(super) fn examine(dir: &Path, scratch: &Path, load: Load<'_>) -> Result<(), BoardError> {
+    let io = |source| BoardError::Io { doing: "copying", path: dir.to_owned(), source };
+    copy(dir, scratch).map_err(io)?;
+    match attempt(scratch, load) {
+        Ok(_) => Ok(()),
+        Err(Trouble::Error(error)) => Err(error),
+        Err(Trouble::Broken(cause)) => Err(BoardError::Damaged(cause)),
+    }
+}
+
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        match entry.file_type()? {
+            kind if kind.is_dir() => copy(&entry.path(), &target)?,
+            kind if kind.is_file() => drop(std::fs::copy(entry.path(), target)?),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 fn attempt(dir: &Path, load: Load<'_>) -> Result<Board, Trouble> {
     make(dir)?;
     wait_for_lock(dir)?;

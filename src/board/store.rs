@@ -98,6 +98,15 @@ impl Board {
         recovery::open(dir, &|db| Self::load(db, node))
     }
 
+    /// Whether the board in `dir` could be opened. What is opened is a copy, made in the folder
+    /// `scratch`: opening a sled folder writes to it. Nobody may have the board open meanwhile.
+    ///
+    /// # Errors
+    /// When it cannot be copied, or a coordinator would set it aside.
+    pub fn examine(dir: &Path, scratch: &Path) -> Result<(), BoardError> {
+        recovery::examine(dir, scratch, &|db| Self::load(db, "doctor"))
+    }
+
     /// The board of an open database, checked entry by entry.
     fn load(db: sled::Db, node: &str) -> Result<Self, BoardError> {
         let record = match db.get(RECORD).map_err(BoardError::store("reading"))? {
@@ -226,6 +235,11 @@ impl Board {
     /// When sled refuses.
     pub fn view(&self, workspace_id: &WorkspaceId) -> Result<BoardView, BoardError> {
         Ok(BoardView::of(workspace_id.clone(), self.entries("")?))
+    }
+
+    /// How many keys there are, removed ones included. Known without reading any.
+    pub fn key_count(&self) -> u64 {
+        self.record.digest.members
     }
 
     /// Changes from now on. A watcher that lags is told how many it missed

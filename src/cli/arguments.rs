@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use super::verbs::{
-    agent, exec, explain_env, init, plan, policy, report, run, serve, session, status, task,
+    agent, doctor, exec, explain_env, init, plan, policy, report, run, serve, session, status, task,
 };
 
 /// Hands tasks to capability-tagged agents, each in an isolated terminal session.
@@ -31,6 +31,7 @@ pub(super) enum Verb {
     Policy(policy::Policy),
     ExplainEnv(explain_env::ExplainEnv),
     Status(status::Status),
+    Doctor(doctor::Doctor),
     Serve(serve::Serve),
 }
 
@@ -116,6 +117,9 @@ mod tests {
             ("task dispatch --run true --class slow", false),
             ("agent ls --json", true),
             ("status --json", true),
+            ("doctor --fix --json", true),
+            ("serve --http 9464", true),
+            ("serve --http-allow-remote", false),
             ("serve", true),
             ("serve --for-client --workspace /w", true),
             ("frobnicate", false),

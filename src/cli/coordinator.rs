@@ -2,6 +2,7 @@
 //! becoming one. This is the one file of the command line that knows the daemon.
 
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,12 +12,16 @@ use super::client::Connection;
 use super::failure::{Failure, Kind, reason};
 use super::sources::{current_folder, real_folder};
 use super::starter::{connect_or_start, is_absence, is_kept, kept_environment};
-use crate::daemon::serve::{ServeOptions, serve};
+use super::{log, output};
+use crate::daemon;
+use crate::daemon::http::{HttpOptions, HttpPlace};
+use crate::daemon::serve::{ServeError, ServeOptions, serve};
 use crate::daemon::shelf;
 pub(super) use crate::daemon::shelf::{Expired, Shelved, results};
 use crate::daemon::workspace::{Places, Workspace, WorkspaceError};
 use crate::domain::ids::SessionId;
-use crate::session::door;
+use crate::report::checkup::{self, Checkup};
+use crate::session::{door, machine};
 
 /// How long a coordinator may take to leave the workspace to another one.
 const LEAVING_MAX: Duration = Duration::from_secs(15);
@@ -48,7 +53,7 @@ impl Place {
     /// What its coordinators say.
     #[must_use]
     pub(super) fn log(&self) -> PathBuf {
-        self.state.join("serve.log")
+        self.state.join(log::LOG)
     }
 
     /// Connects to its coordinator; `None` when none runs.
@@ -179,6 +184,18 @@ pub(super) fn look(told: Option<&Path>) -> Result<Around, Failure> {
     Ok(Around { root, place })
 }
 
+/// The machine and the workspace that was told, or is around here, looked at. Makes nothing.
+///
+/// # Errors
+/// When what was told is no folder.
+pub(super) fn check_up(told: Option<&Path>, fix: bool) -> Result<Checkup, Failure> {
+    let told = told.map(real_folder).transpose()?;
+    let mut findings = checkup::judge(&machine::look());
+    let (root, found) = daemon::checkup::look(told.as_deref(), &current_folder()?, fix)?;
+    findings.extend(found);
+    Ok(Checkup::of(root.map(|root| root.display().to_string()), findings))
+}
+
 /// The root of the workspace around `folder`, if there is one.
 ///
 /// # Errors
@@ -231,14 +248,40 @@ pub(super) fn replace(root: &Path) -> Result<(), Failure> {
 ///
 /// # Errors
 /// When it cannot serve.
-pub(super) fn become_coordinator(root: PathBuf, for_client: bool) -> Result<(), Failure> {
+pub(super) fn become_coordinator(
+    root: PathBuf,
+    for_client: bool,
+    http: Option<SocketAddr>,
+) -> Result<(), Failure> {
     if for_client {
         // Refused only to the leader of a process group, as when a person tries this by hand.
         let _still_attached = rustix::process::setsid();
     }
     shed_environment()?;
-    serve(&ServeOptions { root, for_client })
-        .map_err(|error| Failure::new(Kind::Coordinator, error.to_string()))
+    let http = http.map(|address| HttpOptions { address, told: tell_http });
+    serve(&ServeOptions { root, for_client, http }).map_err(|error| match &error {
+        ServeError::Http { address, source } => no_http(*address, source),
+        _ => Failure::new(Kind::Coordinator, error.to_string()),
+    })
+}
+
+fn tell_http(place: &HttpPlace) {
+    output::note(format!(
+        "HTTP at {}; its token is in `{}`\n",
+        place.url,
+        place.token_file.display()
+    ));
+}
+
+fn no_http(address: SocketAddr, error: &std::io::Error) -> Failure {
+    let message = format!("cannot serve HTTP at {address}: {}", reason(error));
+    let hint = match error.kind() {
+        ErrorKind::AddrInUse => "another process has that port: name another one, or 0 for any",
+        ErrorKind::PermissionDenied => "ports below 1024 are the system's: name a higher one",
+        ErrorKind::AddrNotAvailable => "that address is not one of this machine's",
+        _ => "the address and the state folder have to be usable",
+    };
+    Failure::new(Kind::Machine, message).hint(hint)
 }
 
 /// Executes this program anew when its environment holds more than it may: what `/proc` shows of

@@ -6,11 +6,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
-use tracing_subscriber::EnvFilter;
 
 use super::arguments::{Arguments, Verb};
 use super::failure::Failure;
-use super::{exit, output};
+use super::{exit, log, output};
 
 /// Does what this process's arguments ask for.
 #[must_use]
@@ -18,7 +17,7 @@ pub fn main() -> ExitCode {
     let argv: Vec<_> = std::env::args_os().collect();
     ExitCode::from(match Arguments::try_parse_from(&argv) {
         Ok(Arguments { verb }) => {
-            log_to_stderr(&verb);
+            log::begin(&verb);
             let json = verb.json();
             verb.run().unwrap_or_else(|failure| failure.tell(json))
         }
@@ -40,6 +39,7 @@ impl Verb {
             Self::Policy(policy) => policy.json(),
             Self::ExplainEnv(explain) => explain.json,
             Self::Status(status) => status.json,
+            Self::Doctor(doctor) => doctor.json,
         }
     }
 
@@ -56,6 +56,7 @@ impl Verb {
             Self::Policy(policy) => policy.run(),
             Self::ExplainEnv(explain) => explain.run(),
             Self::Status(status) => status.run(),
+            Self::Doctor(doctor) => doctor.run(),
             Self::Serve(serve) => serve.run(),
         }
     }
@@ -98,20 +99,6 @@ fn wants_json(argv: &[OsString]) -> bool {
     argv.iter()
         .take_while(|argument| *argument != "--")
         .any(|argument| argument == OsStr::new("--json"))
-}
-
-/// Traces go to stderr: a coordinator's always, a client's where `RUST_LOG` asks for them.
-fn log_to_stderr(verb: &Verb) {
-    let serving = matches!(verb, Verb::Serve(_));
-    if !serving && std::env::var_os("RUST_LOG").is_none() {
-        return;
-    }
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ mod examples;
 mod follow;
 mod inbox;
 mod interrupt;
+mod log;
 mod output;
 mod progress;
 mod quote;

@@ -1,9 +1,8 @@
 //! Starting a coordinator as a process of its own, and waiting until it can be talked to.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -12,6 +11,7 @@ use std::time::{Duration, Instant};
 use super::client::{Connection, WireError};
 use super::coordinator::Place;
 use super::failure::{Failure, Kind, reason};
+use super::log::{self, LOG_BYTES_MAX};
 use crate::control::FailureKind;
 
 /// How long a coordinator may take from its start until it can be talked to. Replaying a journal
@@ -30,12 +30,9 @@ const KNOCK_MAX: Duration = Duration::from_millis(25);
 const LAST_WORDS_BYTES: u64 = 2048;
 const LAST_WORDS_LINES: usize = 8;
 
-/// A log longer than this is begun anew at the next start.
-const LOG_BYTES_MAX: u64 = 1024 * 1024;
-
 /// All that a coordinator gets of the caller's environment; `LC_*` besides. What sessions get is
 /// captured by each client and sent with its request.
-const ENV_KEPT: [&str; 11] = [
+const ENV_KEPT: [&str; 12] = [
     "HOME",
     "USER",
     "LOGNAME",
@@ -44,6 +41,7 @@ const ENV_KEPT: [&str; 11] = [
     "TZ",
     "TMPDIR",
     "RUST_LOG",
+    "CALLBOARD_LOG_FORMAT",
     "XDG_STATE_HOME",
     "XDG_RUNTIME_DIR",
     "XDG_CONFIG_HOME",
@@ -150,16 +148,11 @@ impl Starter<'_> {
     fn open_log(&self) -> Result<(File, u64), Failure> {
         let path = self.place.log();
         let fail = |error: io::Error| Failure::file(&path, "write", &error);
-        let log = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .open(&path)
-            .map_err(fail)?;
+        let mut log = log::open(&path).map_err(fail)?;
         let mut length = log.metadata().map_err(fail)?.len();
         if length > LOG_BYTES_MAX {
-            log.set_len(0).map_err(fail)?;
+            log::put_aside(&path).map_err(fail)?;
+            log = log::open(&path).map_err(fail)?;
             length = 0;
         }
         Ok((log, length))

@@ -177,10 +177,9 @@ mod tests {
         Event::Board { entry: BoardEntry { key, value, version, writer: Writer::default() } }
     }
 
-    #[test]
-    fn a_fold_of_what_is_kept_is_a_fold_of_all() {
-        let dir = tempfile::tempdir().unwrap();
-        let (journal, _) = Journal::open(dir.path(), |_| {}).unwrap();
+    /// Two hundred runs; the last of them goes on.
+    fn written(dir: &Path) {
+        let (journal, _) = Journal::open(dir, |_| {}).unwrap();
         let mut at = 0;
         let mut write = |event: Event| {
             at += 1;
@@ -214,7 +213,6 @@ mod tests {
                 duration_ms: n,
             });
             write(note(i64::try_from(n).unwrap()));
-            // The last one goes on.
             if n < 199 {
                 write(Event::SessionClosed { session });
                 write(Event::AttemptEnded { attempt: attempt(&run), end: AttemptEnd::Succeeded });
@@ -223,7 +221,20 @@ mod tests {
                 write(Event::RunEnded { run: run.as_str().into(), outcome, exit_code: 3, counts });
             }
         }
-        drop(journal);
+    }
+
+    /// What goes on: each run with the sessions of its attempts.
+    fn open(history: &History) -> Vec<(RunId, SessionId)> {
+        let runs = history.recall.open().flat_map(|(run, recalled)| {
+            recalled.running().into_iter().map(|(_, _, session)| (run.clone(), session))
+        });
+        runs.collect()
+    }
+
+    #[test]
+    fn a_fold_of_what_is_kept_is_a_fold_of_all() {
+        let dir = tempfile::tempdir().unwrap();
+        written(dir.path());
         let whole = history_of(dir.path());
         let mut matters = Matters::default();
         let mut lines = 0;
@@ -247,10 +258,6 @@ mod tests {
         assert_eq!(again.durations.p95_ms("true"), whole.durations.p95_ms("true"));
         assert_eq!(again.open.keys().collect::<Vec<_>>(), whole.open.keys().collect::<Vec<_>>());
         assert_eq!(again.board.last(), whole.board.last());
-        let open = |history: &History| -> Vec<(RunId, Vec<(usize, u32, SessionId)>)> {
-            let runs = history.recall.open();
-            runs.map(|(run, recalled)| (run.clone(), recalled.running())).collect()
-        };
         assert_eq!(open(&again), open(&whole));
         assert_eq!(open(&again).len(), 1);
         let ended = |history: &History| history.recall.ended().cloned().collect::<Vec<_>>();

@@ -8,11 +8,14 @@ use tokio::sync::mpsc;
 
 use super::action::{Action, Decision};
 use super::clock::Clock;
+use super::counting;
 use super::crew::Crew;
 use super::desk::Desk;
-use super::inbox::Event;
+use super::http::Measures;
+use super::inbox::{Event, INBOX_EVENTS_MAX};
 use crate::domain::event::Stamped;
 use crate::journal::{AppendError, Journal};
+use crate::report::metrics::Tally;
 
 /// How many events one round takes in at most.
 const ROUND_EVENTS_MAX: usize = 512;
@@ -32,8 +35,9 @@ pub(super) async fn run(
     journal: Journal,
     clock: Clock,
     mut inbox: mpsc::Receiver<Event>,
+    mut measures: Measures,
 ) -> Result<(), AppendError> {
-    let mut settler = Settler { crew, journal: &journal, backlog: Vec::new(), due: None };
+    let mut settler = Settler::new(crew, &journal);
     let mut refresh = tokio::time::interval(BOARD_REFRESH);
     refresh.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     // What follows from what an earlier coordinator has left.
@@ -43,6 +47,13 @@ pub(super) async fn run(
         let deadline = deadline.chain(settler.due).min();
         tokio::select! {
             biased;
+            // First: a question is cheap, and few can wait.
+            Some(reply) = measures.recv() => {
+                let depth = (inbox.len() as u64, INBOX_EVENTS_MAX as u64);
+                let (tally, entries) = (settler.tally.clone(), settler.crew.board.key_count());
+                // Whoever asked may have given up.
+                drop(reply.send(Box::new(desk.snapshot(tally, entries, depth))));
+            }
             event = inbox.recv() => {
                 let Some(event) = event else { break };
                 take(&mut desk, &mut settler.crew, event, &clock);
@@ -80,13 +91,23 @@ struct Settler<'a> {
     backlog: Vec<Stamped>,
     /// When they go at the latest.
     due: Option<Instant>,
+    /// What has been counted.
+    tally: Tally,
 }
 
-impl Settler<'_> {
+impl<'a> Settler<'a> {
+    fn new(crew: Crew, journal: &'a Journal) -> Self {
+        Self { crew, journal, backlog: Vec::new(), due: None, tally: Tally::default() }
+    }
+
     /// Commit, then act. The board, which remembers how far it is folded, waits for its records as
     /// whatever is durable does; and so does the acknowledgement of what a holder has said.
     async fn settle(&mut self, decision: Decision) -> Result<(), AppendError> {
         let Decision { records, durable, actions } = decision;
+        for record in &records {
+            self.tally.note(record);
+            counting::log(&record.event);
+        }
         // A session may open while its attempt's start is on its way to the disk: nothing runs in
         // it before it says that it is open, and that is heard in a later round.
         let (early, actions): (Vec<Action>, Vec<Action>) =
@@ -101,7 +122,11 @@ impl Settler<'_> {
             let before = group.len() as u64;
             group.extend(records);
             self.due = None;
+            self.tally.note_commit(group.len());
+            let began = Instant::now();
             first_seq = self.journal.append(group, durable).await?.first_seq + before;
+            let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+            self.tally.note_commit_time(took);
         } else if !records.is_empty() {
             self.backlog.extend(records);
             self.due.get_or_insert_with(|| Instant::now() + BACKLOG_WAIT);
@@ -117,6 +142,7 @@ impl Settler<'_> {
         self.due = None;
         let backlog = std::mem::take(&mut self.backlog);
         if !backlog.is_empty() {
+            self.tally.note_commit(backlog.len());
             // Nobody waits for it; a disk that refuses is told by the next that somebody does.
             drop(self.journal.append(backlog, false));
         }

@@ -25,6 +25,18 @@ struct Left {
     touched: SystemTime,
 }
 
+/// What sessions that have ended left behind longer than `retention_ms` ago: how many there are,
+/// and the room that they take.
+///
+/// # Errors
+/// When the folder of the sessions cannot be read.
+pub(super) fn overdue(sessions: &Path, retention_ms: u64) -> io::Result<(usize, u64)> {
+    let retention = Duration::from_millis(retention_ms);
+    let left = shelf::ids(sessions)?.into_iter().filter_map(|id| look(sessions, id));
+    let old = left.filter(|left| left.touched.elapsed().unwrap_or_default() >= retention);
+    Ok(old.fold((0, 0), |(count, bytes), left| (count + 1, bytes + left.bytes)))
+}
+
 /// Removes what sessions that are not `open` left behind longer than `retention_ms` ago.
 ///
 /// # Errors

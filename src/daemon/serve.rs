@@ -15,6 +15,7 @@ use super::crew::{Crew, start_stage};
 use super::desk::{Desk, Folders};
 use super::doors;
 use super::history::History;
+use super::http::{self, Http, HttpOptions};
 use super::inbox::{Event, INBOX_EVENTS_MAX};
 use super::ownership::{self, Owner, TakeError};
 use super::ports::Posted;
@@ -36,6 +37,8 @@ pub struct ServeOptions {
     pub root: PathBuf,
     /// True when a client started it: it ends once nobody needs it.
     pub for_client: bool,
+    /// Where to serve over HTTP; `None` for nowhere.
+    pub http: Option<HttpOptions>,
 }
 
 /// Why a workspace cannot be served, or no longer.
@@ -56,6 +59,14 @@ pub enum ServeError {
     /// Its board.
     #[error(transparent)]
     Board(#[from] BoardError),
+    /// The address that HTTP is to be served at.
+    #[error("cannot serve HTTP at {address}: {source}")]
+    Http {
+        /// Where.
+        address: std::net::SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// Anything that the system refused.
     #[error("{doing}: {source}")]
     Io {
@@ -88,6 +99,11 @@ pub fn serve(options: &ServeOptions) -> Result<(), ServeError> {
         Err(TakeError::Held(_)) if options.for_client => return Ok(()),
         taken => taken?,
     };
+    let http = options.http.map(|http| {
+        let refused = |source| ServeError::Http { address: http.address, source };
+        http::open(workspace.state(), &http).map_err(refused)
+    });
+    let http = http.transpose()?;
     // What a dead holder leaves behind becomes ours, to be ended.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| io("becoming a subreaper")(error.into()))?;
@@ -95,7 +111,7 @@ pub fn serve(options: &ServeOptions) -> Result<(), ServeError> {
         .enable_all()
         .build()
         .map_err(io("starting the runtime"))?;
-    let served = runtime.block_on(serve_owned(&workspace, owner, options.for_client));
+    let served = runtime.block_on(serve_owned(&workspace, owner, http, options.for_client));
     // Blocking work that still goes on, such as removing a session's folder, is not cut off.
     runtime.shutdown_timeout(std::time::Duration::from_secs(5));
     served
@@ -104,6 +120,7 @@ pub fn serve(options: &ServeOptions) -> Result<(), ServeError> {
 async fn serve_owned(
     workspace: &Workspace,
     mut owner: Owner,
+    http: Option<Http>,
     for_client: bool,
 ) -> Result<(), ServeError> {
     match compaction::compact_when_due(&workspace.journal()) {
@@ -154,7 +171,11 @@ async fn serve_owned(
     desk.recover(recall, &unreported, left, posted, clock.now());
     let doors = tokio::spawn(doors::listen(listener, sender.clone()));
     let signals = tokio::spawn(watch_signals(sender));
-    let ended = coordinator::run(desk, crew, journal, clock, inbox).await;
+    let (serving, measures) = http.map(Http::serve).unzip();
+    // Without a server nobody asks.
+    let measures = measures.unwrap_or_else(|| mpsc::channel(1).1);
+    let ended = coordinator::run(desk, crew, journal, clock, inbox, measures).await;
+    drop(serving);
     doors.abort();
     signals.abort();
     drop(owner);

@@ -168,7 +168,7 @@ pub(super) enum SessionState {
 }
 
 impl SessionState {
-    fn as_str(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Starting => "starting",
             Self::Idle => "idle",

@@ -8,6 +8,7 @@ pub mod frame;
 pub mod ids;
 pub mod key;
 pub mod letters;
+pub mod machine;
 pub mod manifest;
 pub mod outcome;
 pub mod permission;

@@ -86,6 +86,16 @@ impl Chain {
         Some(Self { next_seq, prev: bytes })
     }
 
+    /// Before a line that is not the first: where it says it stands. `None` where it says nothing.
+    pub(super) fn before(line: &[u8]) -> Option<Self> {
+        let header = Header::parse(line)?;
+        let mut prev = [0; 32];
+        for (byte, digits) in prev.iter_mut().zip(header.prev.chunks(2)) {
+            *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+        }
+        Some(Self { next_seq: header.seq, prev })
+    }
+
     /// The number of the last line; 0 before the first.
     pub(super) fn last_seq(self) -> u64 {
         self.next_seq - 1

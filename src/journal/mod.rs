@@ -60,4 +60,4 @@ mod tests;
 pub use append::{Commit, Committed, Journal};
 pub use error::{AppendError, JournalError};
 pub use line::{Line, LineFault};
-pub use reading::{Replay, Torn, read, read_whole, verify};
+pub use reading::{Replay, Torn, check_tail, read, read_whole, verify};

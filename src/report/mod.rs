@@ -3,6 +3,7 @@
 //! `record` is the document itself; `json`, `junit`, `markdown`, `html` and `summary` are its
 //! readings, and `words` says every reason the same way in all of them.
 
+pub mod checkup;
 pub mod classify;
 pub mod flaky;
 pub mod format;
@@ -10,6 +11,7 @@ mod html;
 mod json;
 mod junit;
 mod markdown;
+pub mod metrics;
 pub mod record;
 #[cfg(test)]
 mod sample;

@@ -307,8 +307,31 @@ fn mounted(
     Some((mount, own))
 }
 
+/// For each controller, whether a group can be made here.
+pub(super) fn offered() -> Vec<(&'static str, bool)> {
+    let places = places();
+    let can = |controller| {
+        let place = places.iter().find(|place| place.controller == controller);
+        let parent = place.and_then(Place::parent);
+        parent
+            .is_some_and(|parent| rustix::fs::access(parent, rustix::fs::Access::WRITE_OK).is_ok())
+    };
+    [Controller::Memory, Controller::Processes].map(|c| (c.name(), can(c))).into()
+}
+
+/// The groups of holders that were killed; a group that has anybody in it is left out.
+pub fn abandoned() -> Vec<PathBuf> {
+    let parents =
+        places().iter().filter_map(Place::parent).collect::<std::collections::BTreeSet<_>>();
+    let groups = parents.iter().flat_map(|parent| abandoned_in(parent));
+    let is_empty = |group: &PathBuf| {
+        fs::read_to_string(group.join(PROCESSES)).is_ok_and(|members| members.trim().is_empty())
+    };
+    groups.filter(is_empty).collect()
+}
+
 /// Removes the groups of holders that were killed, with those they had made for.
-pub(super) fn tidy() {
+pub fn tidy() {
     for place in places() {
         if let Some(parent) = place.parent() {
             remove_abandoned(&parent);
@@ -318,17 +341,23 @@ pub(super) fn tidy() {
 
 /// A group that has anybody in it cannot be removed.
 fn remove_abandoned(parent: &Path) {
-    let Ok(entries) = fs::read_dir(parent) else { return };
-    for entry in entries.flatten() {
+    for group in abandoned_in(parent) {
+        drop(fs::remove_dir(group));
+    }
+}
+
+/// Those whose holder is gone.
+fn abandoned_in(parent: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(parent) else { return Vec::new() };
+    let is_abandoned = |entry: &fs::DirEntry| {
         let name = entry.file_name();
         let holder = name
             .to_str()
             .and_then(|name| name.strip_prefix(PREFIX))
             .and_then(|name| name.rsplit('-').next()?.parse::<u32>().ok());
-        if holder.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            drop(fs::remove_dir(entry.path()));
-        }
-    }
+        holder.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists())
+    };
+    entries.flatten().filter(is_abandoned).map(|entry| entry.path()).collect()
 }
 
 #[cfg(test)]

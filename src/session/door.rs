@@ -65,7 +65,7 @@ pub(super) fn listen(door: &Path, session: &SessionId) -> io::Result<UnixListene
 ///
 /// # Errors
 /// When nobody listens there, or too many wait there already.
-pub(super) fn connect(door: &Path, session: &SessionId) -> io::Result<UnixStream> {
+pub fn connect(door: &Path, session: &SessionId) -> io::Result<UnixStream> {
     let place = Place::of(door, session)?;
     // A holder that is stopped may have more callers waiting than its door has room for.
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

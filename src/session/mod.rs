@@ -4,12 +4,13 @@
 //! that is a session, forked by a small **stage** process (`holder::stage`); `os` is what is
 //! Linux's alone. `shells` holds what differs between shells.
 
-mod cgroup;
+pub mod cgroup;
 pub mod door;
 mod driver;
 pub mod holder;
 pub mod identity;
 pub mod link;
+pub mod machine;
 mod os;
 mod profile;
 pub mod shells;

@@ -76,6 +76,36 @@ pub fn orphans_of(socket: &Path) {
     cgroup::tidy();
 }
 
+/// A process that no holder has any more.
+#[derive(Clone, Debug)]
+pub struct Orphan {
+    /// Which, for good.
+    pub identity: ProcessIdentity,
+    /// Its command line, for recognising it.
+    pub command: String,
+}
+
+/// What `orphans_of` would end.
+pub fn list_orphans(socket: &Path) -> Vec<Orphan> {
+    let mut mark = b"CALLBOARD_SOCKET=".to_vec();
+    mark.extend_from_slice(socket.as_os_str().as_bytes());
+    let orphan = |process: Process| {
+        let identity = identity::of(process.pid).ok()?;
+        // Another one may have the pid by now.
+        let is_it = identity.start_time == process.start;
+        is_it.then(|| Orphan { identity, command: process.command() })
+    };
+    marked(&mark).into_iter().filter_map(orphan).collect()
+}
+
+/// Ends an orphan, if it still is that very process; true when it was there.
+///
+/// # Errors
+/// When it may not be ended.
+pub fn end_orphan(orphan: &Orphan) -> std::io::Result<bool> {
+    identity::signal(&orphan.identity, Signal::KILL)
+}
+
 /// The holder that writes the transcript in this folder, for one that was never told who it is.
 pub fn holder_of(transcript: &Path) -> Option<ProcessIdentity> {
     let own = rustix::process::geteuid().as_raw();

@@ -1,3 +1,10 @@
-//! Routes and the live page.
+//! HTTP: who is let in, and what there is to see.
 //!
-//! The room is empty: the Unix socket is the one door so far.
+//! Every route lies behind the same `guard`; `server` keeps connections within limits. The daemon
+//! makes the socket and the token, and answers what is asked through channels.
+
+pub mod guard;
+mod routes;
+pub mod server;
+
+pub use routes::{Measure, routes};

@@ -425,5 +425,8 @@ fn orc_73_nothing_is_left_of_a_viewer_that_goes() {
         drop(person);
     }
     assert_eq!(house.call(&["session", "close", "s"]).code, 0);
+    // One that a client started stays for a minute more.
+    let pid = house.call(&["status", "--json"]).json()["coordinator"]["pid"].to_string();
+    assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     house.assert_empties();
 }

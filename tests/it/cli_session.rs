@@ -182,7 +182,9 @@ fn results_are_read_without_a_coordinator() {
     wait_until(&house, "s", "busy");
     let status = house.call(&["status", "--json"]).json();
     let pid = status["coordinator"]["pid"].to_string();
-    assert!(std::process::Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
+    // With it its client, which would start the next one.
+    let both = ["-KILL", &pid, &child.id().to_string()];
+    assert!(std::process::Command::new("kill").args(both).status().unwrap().success());
     child.wait().unwrap();
     wait_for("the coordinator to be gone", || {
         let status = house.call(&["status", "--json"]).json();

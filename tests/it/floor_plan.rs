@@ -37,6 +37,7 @@ const DOORS: &[(&str, &[&str])] = &[
             "board",
             "session",
             "adapter",
+            "web",
         ],
     ),
     ("web", &["domain", "control", "report", "transcript"]),

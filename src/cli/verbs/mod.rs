@@ -1,6 +1,7 @@
 //! The verbs: a file each, with its arguments and one function.
 
 pub(super) mod agent;
+pub(super) mod doctor;
 pub(super) mod exec;
 pub(super) mod explain_env;
 pub(super) mod init;

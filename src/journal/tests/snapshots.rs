@@ -10,7 +10,7 @@ use crate::journal::reading::{read, verify};
 use crate::journal::snapshot::{spare_segments, take};
 
 fn is_even(line: &Line) -> bool {
-    line.seq % 2 == 0
+    line.seq.is_multiple_of(2)
 }
 
 /// The numbers of the lines that a start reads.

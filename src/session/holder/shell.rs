@@ -410,12 +410,7 @@ fn say_go(go: Option<&OwnedFd>) -> io::Result<()> {
 
 pub(super) fn find(table: &Table, spec: &SessionSpec) -> io::Result<CString> {
     let path = spec.env.iter().find(|(name, _)| name == "PATH").map_or("", |(_, value)| value);
-    let named = std::env::split_paths(path)
-        .flat_map(|folder| table.names.iter().map(move |name| folder.join(name)));
-    let places = table.places.iter().map(PathBuf::from);
-    places
-        .chain(named)
-        .find(|file| file.is_file() && !leads_to(file, table.never))
+    table::file_of(table, path)
         .and_then(|file| CString::new(file.as_os_str().as_bytes()).ok())
         .ok_or_else(|| {
             let name = table.name;
@@ -424,14 +419,6 @@ pub(super) fn find(table: &Table, spec: &SessionSpec) -> io::Result<CString> {
                 table.places.join(", ")
             );
             io::Error::new(io::ErrorKind::NotFound, message)
-        })
-}
-
-/// True when the file is, in the end, a program of one of these names.
-fn leads_to(file: &Path, names: &[&str]) -> bool {
-    !names.is_empty()
-        && std::fs::canonicalize(file).is_ok_and(|program| {
-            program.file_name().is_some_and(|name| names.iter().any(|&other| name == other))
         })
 }
 
@@ -449,6 +436,7 @@ fn environment(spec: &SessionSpec) -> io::Result<Vec<CString>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::shells::table::leads_to;
 
     #[test]
     fn a_shell_that_goes_by_another_name_is_known() {

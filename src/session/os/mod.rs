@@ -1,5 +1,6 @@
 //! What is Linux's alone. The only place with `unsafe`.
 
+pub(super) mod features;
 pub(super) mod handover;
 pub(super) mod process;
 pub(super) mod pty;

@@ -2,7 +2,7 @@
 //! and what its parser says.
 
 use std::ffi::{CStr, CString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::domain::session::Shell;
 
@@ -108,6 +108,22 @@ pub(in crate::session) fn of(shell: Shell) -> &'static Table {
         Shell::Fish => &fish::TABLE,
         Shell::Sh => &sh::TABLE,
     }
+}
+
+/// Where a shell is: in its own places, or else in a folder of this `PATH`.
+pub(in crate::session) fn file_of(table: &Table, path: &str) -> Option<PathBuf> {
+    let named = std::env::split_paths(path)
+        .flat_map(|folder| table.names.iter().map(move |name| folder.join(name)));
+    let places = table.places.iter().map(PathBuf::from);
+    places.chain(named).find(|file| file.is_file() && !leads_to(file, table.never))
+}
+
+/// True when the file is, in the end, a program of one of these names.
+pub(in crate::session) fn leads_to(file: &Path, names: &[&str]) -> bool {
+    !names.is_empty()
+        && std::fs::canonicalize(file).is_ok_and(|program| {
+            program.file_name().is_some_and(|name| names.iter().any(|&other| name == other))
+        })
 }
 
 #[cfg(test)]

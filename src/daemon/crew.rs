@@ -11,9 +11,9 @@ use tokio::task::JoinHandle;
 use super::action::{Action, ExecForm};
 use super::desk::Folders;
 use super::inbox::{ConnectionId, Event};
-use super::shelf::Entry;
+use super::shelf::{Entry, Writers};
 use super::story::CommandStory;
-use super::{probe, reading, reports, retention, shelf};
+use super::{probe, reading, reports, retention};
 use crate::board::Board;
 use crate::control::{Answer, Failure, FailureKind, Notice, Response};
 use crate::domain::board::{BoardEntry, BoardView};
@@ -45,6 +45,7 @@ pub(super) struct Crew {
     pub(super) inbox: mpsc::Sender<Event>,
     links: HashMap<SessionId, Link>,
     clients: HashMap<ConnectionId, Client>,
+    records: Writers,
     /// True while the board has entries that its snapshot file lacks.
     board_changed: bool,
 }
@@ -80,6 +81,7 @@ impl Crew {
             inbox,
             links: HashMap::new(),
             clients: HashMap::new(),
+            records: Writers::default(),
             board_changed: true,
         }
     }
@@ -147,7 +149,7 @@ impl Crew {
             Action::AnswerExec { connection, request, story, form, end } => {
                 self.answer_exec(connection, request, story, form, end);
             }
-            Action::Shelve { folder, entries } => shelve(&folder, &entries),
+            Action::Shelve { folder, entries } => self.shelve(&folder, &entries),
             Action::Tidy { open, retention_ms, orphans, now } => {
                 self.tidy(open, retention_ms, orphans, now);
             }
@@ -343,6 +345,15 @@ impl Crew {
         }
     }
 
+    fn shelve(&mut self, folder: &Path, entries: &[Entry]) {
+        // A session that could not even get its folder leaves nothing.
+        if let Err(error) = self.records.append(folder, entries)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(folder = %folder.display(), %error, "a session's record cannot be written");
+        }
+    }
+
     fn finish_run(&mut self, draft: super::story::ReportDraft, followers: Vec<ConnectionId>) {
         let board = self.view();
         let runs = self.folders.runs.clone();
@@ -370,15 +381,6 @@ impl Crew {
             tracing::error!(%error, "the board cannot be read");
             BoardView::of(self.workspace.clone(), Vec::new())
         })
-    }
-}
-
-fn shelve(folder: &Path, entries: &[Entry]) {
-    // A session that could not even get its folder leaves nothing.
-    if let Err(error) = shelf::append(folder, entries)
-        && error.kind() != std::io::ErrorKind::NotFound
-    {
-        tracing::warn!(folder = %folder.display(), %error, "a session's record cannot be written");
     }
 }
 

@@ -135,11 +135,19 @@ async fn serve_owned(
     let desk = Desk::new(id.clone(), folders.clone(), history, version, clock.now(), for_client)
         .of_user(rustix::process::getuid().as_raw());
     let crew = Crew::new(id, folders, stage, board, sender);
-    let ended = coordinator::run(desk, crew, journal, clock, inbox).await;
+    // A task of its own: what others have for it is heard in the same turn of the runtime. Whatever
+    // the runtime waits for itself first asks the kernel once more for events.
+    let ended = tokio::spawn(coordinator::run(desk, crew, journal, clock, inbox)).await;
     doors.abort();
     signals.abort();
     drop(owner);
-    Ok(ended?)
+    match ended {
+        Ok(ended) => Ok(ended?),
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(error) => Err(io("running the coordinator")(std::io::Error::other(error))),
+        },
+    }
 }
 
 /// Ends the runs that an earlier coordinator was lost in: their sessions ended with it, and what

@@ -108,7 +108,7 @@ impl Session {
         let quota = Quota::of(&spec);
         let shell = Shell::start(&spec, &main, &stderr, &quota.entrances())?;
         let mut tree = Tree::below_this();
-        tree.own(shell.pid);
+        tree.own_shell(shell.pid);
         Ok(Self {
             told_end: capture.raw_end(),
             profile,

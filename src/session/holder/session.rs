@@ -15,6 +15,7 @@ use crate::session::wire::{Ask, CommandEnd, FactBody, Span};
 
 use super::super::os::pty::Terminal;
 use super::super::profile::Profile;
+use super::super::shells::find::find;
 use super::super::shells::table;
 use super::answers::Answers;
 use super::capture::Capture;
@@ -27,7 +28,7 @@ use super::modes::Modes;
 use super::newline::Newline;
 use super::ports::PortWatch;
 use super::quota::Quota;
-use super::shell::{Doing, Shell, find};
+use super::shell::{Doing, Shell};
 use super::takeover::TakeOver;
 use super::tree::Tree;
 use super::turn::Clock;

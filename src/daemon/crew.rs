@@ -13,7 +13,7 @@ use super::desk::Folders;
 use super::inbox::{ConnectionId, Event};
 use super::rejoining::unknown_ticket;
 use super::sessions::{Asker, EXEC_KEEP};
-use super::shelf::Entry;
+use super::shelf::{Entry, Writers};
 use super::story::CommandStory;
 use super::{adoption, probe, reading, reports, retention, shelf};
 use crate::board::Board;
@@ -48,6 +48,7 @@ pub(super) struct Crew {
     pub(super) inbox: mpsc::Sender<Event>,
     links: HashMap<SessionId, Link>,
     clients: HashMap<ConnectionId, Client>,
+    records: Writers,
     /// True while the board has entries that its snapshot file lacks.
     board_changed: bool,
     /// What our word counts with holders that others made.
@@ -87,6 +88,7 @@ impl Crew {
             inbox,
             links: HashMap::new(),
             clients: HashMap::new(),
+            records: Writers::default(),
             board_changed: true,
         }
     }
@@ -154,7 +156,7 @@ impl Crew {
                 self.answer_exec(connection, request, story, form, end);
             }
             Action::AnswerShelved { asker, session } => self.answer_shelved(asker, session),
-            Action::Shelve { folder, entries } => shelve(&folder, &entries),
+            Action::Shelve { folder, entries } => self.shelve(&folder, &entries),
             Action::Tidy { open, retention_ms, orphans, now } => {
                 self.tidy(open, retention_ms, orphans, now);
             }
@@ -375,6 +377,15 @@ impl Crew {
         }
     }
 
+    fn shelve(&mut self, folder: &Path, entries: &[Entry]) {
+        // A session that could not even get its folder leaves nothing.
+        if let Err(error) = self.records.append(folder, entries)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(folder = %folder.display(), %error, "a session's record cannot be written");
+        }
+    }
+
     fn finish_run(&mut self, draft: super::story::ReportDraft, followers: Vec<ConnectionId>) {
         let board = self.view();
         let runs = self.folders.runs.clone();
@@ -402,15 +413,6 @@ impl Crew {
             tracing::error!(%error, "the board cannot be read");
             BoardView::of(self.workspace.clone(), Vec::new())
         })
-    }
-}
-
-fn shelve(folder: &Path, entries: &[Entry]) {
-    // A session that could not even get its folder leaves nothing.
-    if let Err(error) = shelf::append(folder, entries)
-        && error.kind() != std::io::ErrorKind::NotFound
-    {
-        tracing::warn!(folder = %folder.display(), %error, "a session's record cannot be written");
     }
 }
 

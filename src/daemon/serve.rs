@@ -174,12 +174,20 @@ async fn serve_owned(
     let (serving, measures) = http.map(Http::serve).unzip();
     // Without a server nobody asks.
     let measures = measures.unwrap_or_else(|| mpsc::channel(1).1);
-    let ended = coordinator::run(desk, crew, journal, clock, inbox, measures).await;
+    // A task of its own: what others have for it is heard in the same turn of the runtime. Whatever
+    // the runtime waits for itself first asks the kernel once more for events.
+    let ended = tokio::spawn(coordinator::run(desk, crew, journal, clock, inbox, measures)).await;
     drop(serving);
     doors.abort();
     signals.abort();
     drop(owner);
-    Ok(ended?)
+    match ended {
+        Ok(ended) => Ok(ended?),
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(error) => Err(io("running the coordinator")(std::io::Error::other(error))),
+        },
+    }
 }
 
 /// The runs that ended right before an earlier coordinator was lost: they have no report yet.

@@ -81,19 +81,46 @@ pub struct Shelved {
     commands: Vec<CommandRecord>,
 }
 
-/// Adds lines to a session's record.
-///
-/// # Errors
-/// When the file cannot be written.
-pub(super) fn append(folder: &Path, entries: &[Entry]) -> io::Result<()> {
-    let mut bytes = Vec::new();
-    for entry in entries {
-        serde_json::to_writer(&mut bytes, entry)?;
-        bytes.push(b'\n');
+/// So many records stay open: those of the sessions that were written to last.
+const OPEN_MAX: usize = 16;
+
+/// The records that are being written. Opening one costs more than a line does, and each command
+/// of a warm session adds one.
+#[derive(Debug, Default)]
+pub(super) struct Writers {
+    /// By the session's folder, the one written to last at the end.
+    open: Vec<(PathBuf, File)>,
+}
+
+impl Writers {
+    /// Adds lines to a session's record.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub(super) fn append(&mut self, folder: &Path, entries: &[Entry]) -> io::Result<()> {
+        let mut bytes = Vec::with_capacity(1024);
+        for entry in entries {
+            serde_json::to_writer(&mut bytes, entry)?;
+            bytes.push(b'\n');
+        }
+        let at = self.open.iter().rposition(|(open, _)| open == folder);
+        let (folder, mut file) = match at {
+            Some(at) => self.open.remove(at),
+            None => (folder.to_owned(), open(folder)?),
+        };
+        file.write_all(&bytes)?;
+        if !matches!(entries.last(), Some(Entry::Closed { .. })) {
+            if self.open.len() == OPEN_MAX {
+                self.open.remove(0);
+            }
+            self.open.push((folder, file));
+        }
+        Ok(())
     }
-    let file = folder.join(RECORD);
-    let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(file)?;
-    file.write_all(&bytes)
+}
+
+fn open(folder: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).mode(0o600).open(folder.join(RECORD))
 }
 
 /// Reads a session's record. A torn last line is passed over.
@@ -286,9 +313,11 @@ mod tests {
         let own = folder.path().join("s-1");
         std::fs::create_dir(&own).unwrap();
         let mut record = CommandRecord::new("s-1.1".into(), "true".to_owned());
-        append(&own, &[opened("s-1"), Entry::Command { record: record.clone() }]).unwrap();
+        let mut writers = Writers::default();
+        let entries = [opened("s-1"), Entry::Command { record: record.clone() }];
+        writers.append(&own, &entries).unwrap();
         record.started = Some((Timestamp(2000), 0));
-        append(&own, &[Entry::Command { record }]).unwrap();
+        writers.append(&own, &[Entry::Command { record }]).unwrap();
         let mut file = OpenOptions::new().append(true).open(own.join(RECORD)).unwrap();
         file.write_all(b"{\"entry\":\"comm").unwrap();
         let mut shelved = read(folder.path(), &"s-1".into()).unwrap();
@@ -300,6 +329,25 @@ mod tests {
         let result = shelved.result(0, 1024, Timestamp(9000)).unwrap();
         assert_eq!((result.state, result.reason), (CommandState::Failed, Some(Reason::Lost)));
         assert_eq!(ids(folder.path()).unwrap(), ["s-1".into()]);
+    }
+
+    #[test]
+    fn few_records_stay_open_and_none_of_a_closed_session() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writers = Writers::default();
+        for n in 0..2 * OPEN_MAX {
+            let own = folder.path().join(format!("s-{n}"));
+            std::fs::create_dir(&own).unwrap();
+            writers.append(&own, &[opened("s")]).unwrap();
+            assert!(writers.open.len() <= OPEN_MAX);
+        }
+        let last = folder.path().join(format!("s-{}", 2 * OPEN_MAX - 1));
+        writers.append(&last, &[Entry::Closed { session: line("s") }]).unwrap();
+        assert!(writers.open.iter().all(|(open, _)| *open != last));
+        let text = std::fs::read_to_string(last.join(RECORD)).unwrap();
+        assert_eq!(text.lines().count(), 2, "{text}");
+        let gone = writers.append(&folder.path().join("none"), &[opened("s")]).unwrap_err();
+        assert_eq!(gone.kind(), ErrorKind::NotFound);
     }
 
     #[test]

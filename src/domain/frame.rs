@@ -1,5 +1,9 @@
 //! The form of both wires (client to coordinator, coordinator to holder): a JSON document behind
 //! its length, four bytes, big-endian. Pure: bytes in, documents out.
+//!
+//! What stands in the path of every command names its kind in front of its content
+//! (`{"run":{…}}`). With the kind among the content serde would first gather all of a document in
+//! a tree of its own.
 
 use serde::{Serialize, de::DeserializeOwned};
 

@@ -20,11 +20,13 @@ exec 200<&- 201<&- 202<&- 203<&- 205<&- 206<&-
 \builtin shopt -s execfail
 PS1= PS2= PS0=
 __cb_o= __cb_s=0 __cb_g=0 __cb_p=() __cb_a=()
-# Reports the end of a command, or that none is open.
+# Reports the end of a command, or that none is open. Behind the count of the statuses that were
+# caught: `a` for aliases, behind which may be a pipeline that a text does not show, and what is
+# told as $2, `w` where nothing has taken the rest of the command away.
 __cb_n() {
   __cb_b || __cb_h
   if [[ -n ${__cb_p[0]-} ]]; then \builtin set -- "${__cb_p[0]}"; fi
-  \builtin printf '%s\0' "$__cb_o" "$1" "${#__cb_p[@]}" "${__cb_p[@]}" "${PWD-}" >&241 && __cb_g=0
+  \builtin printf '%s\0' "$__cb_o" "$1" "${#__cb_p[@]}${BASH_ALIASES[*]:+a}${2-}" "${__cb_p[@]}" "${PWD-}" >&241 && __cb_g=0
   [[ $1 = cd ]] || __cb_s=$1
   __cb_o= __cb_p=() PROMPT_COMMAND=$__cb_l
 }
@@ -61,7 +63,7 @@ __cb_h() {
 # All in its second line: there errors count the lines of the command's own text from 1. The
 # comment swallows what `mapfile` adds.
 __cb_e='\builtin eval "${__cb_a[3]}" 2>&"${__cb_a[2]}"'
-__cb_m=$'\n'"if { __cb_r; } >&243; then $__cb_e; else $__cb_e; fi; { __cb_n"' "$?"; } >&243 #'
+__cb_m=$'\n'"if { __cb_r; } >&243; then $__cb_e; else $__cb_e; fi; { __cb_n"' "$?" w; } >&243 #'
 # After `mapfile` go has ended: the session is closed. Or a command has closed all descriptors.
 __cb_l='{ __cb_n "$?"; } >&243 2>&243; { \builtin mapfile -d "" -u 240 -c 1 -C "$__cb_m" __cb_x; } 2>&243; \builtin exit "$__cb_g"'
 \builtin unset __cb_e

@@ -57,15 +57,31 @@ pub(super) const FIRST_LINE: &[u8] = b" { \\builtin eval \"$__cb_i\"; \
 pub(super) const LAST_LINE: &[u8] = b" { \\builtin eval \"$__cb_i\"; \\builtin history -d -1; \
     \\builtin set +o emacs +o history; PROMPT_COMMAND=$__cb_l; __cb_k; } 2>&243\n";
 
-/// The command as the driver reads it.
-pub(super) fn command_document(nonce: u64, cwd: &[u8], merge: bool, text: &str) -> Vec<u8> {
+/// True for a text whose last pipeline may have more than one member, so that its statuses have to
+/// be caught. Without a `|` only an alias can bring one, which a line before it may have defined.
+/// All else that runs pipelines (functions, `eval`, `source`) is itself a pipeline of one.
+pub(super) fn may_end_in_pipeline(text: &str, has_aliases: bool) -> bool {
+    has_aliases || text.bytes().any(|byte| matches!(byte, b'|' | b'\n'))
+}
+
+/// The command as the driver reads it; with `catch` the statuses of its last pipeline are reported,
+/// too, which costs the shell as much as the rest.
+pub(super) fn command_document(
+    nonce: u64,
+    cwd: &[u8],
+    merge: bool,
+    text: &str,
+    catch: bool,
+) -> Vec<u8> {
     let stderr = descriptor::kept(if merge { descriptor::MAIN } else { descriptor::STDERR });
     let mut document = Vec::with_capacity(text.len() + cwd.len() + 96);
     document.extend_from_slice(format!("{nonce}\0").as_bytes());
     document.extend_from_slice(cwd);
     document.extend_from_slice(format!("\0{stderr}\0").as_bytes());
     document.extend_from_slice(text.as_bytes());
-    document.extend_from_slice(TRAILER.as_bytes());
+    if catch {
+        document.extend_from_slice(TRAILER.as_bytes());
+    }
     document.push(0);
     document
 }
@@ -81,6 +97,8 @@ pub(super) struct Report {
     pub pipe_status: Option<Vec<i32>>,
     /// It came to its end: nothing has taken the rest of it away.
     pub whole: bool,
+    /// The shell has aliases, as far as it says so.
+    pub has_aliases: bool,
     /// The shell stands at a prompt of its own, and not in the driver's loop.
     pub at_prompt: bool,
     /// `$PWD`.
@@ -97,6 +115,8 @@ pub(super) fn take_report(bytes: &mut Vec<u8>) -> Option<Report> {
     let status = fields.number::<i32>()?;
     let caught = fields.next()?;
     let at_prompt = caught == b"prompt";
+    let (caught, is_whole) = without_letter(caught, b'w');
+    let (caught, has_aliases) = without_letter(caught, b'a');
     let caught = std::str::from_utf8(caught).ok().and_then(|text| text.parse::<usize>().ok());
     let caught = caught.unwrap_or(0).min(MEMBERS_MAX);
     let mut statuses = Vec::new();
@@ -111,8 +131,15 @@ pub(super) fn take_report(bytes: &mut Vec<u8>) -> Option<Report> {
         // What is no pipeline (a definition, for one) leaves the list of the one before.
         if members.len() == 1 { vec![statuses[0]] } else { members.to_vec() }
     });
-    let whole = !statuses.is_empty();
-    Some(Report { nonce, status, pipe_status, whole, at_prompt, cwd })
+    let whole = is_whole || !statuses.is_empty();
+    Some(Report { nonce, status, pipe_status, whole, has_aliases, at_prompt, cwd })
+}
+
+fn without_letter(field: &[u8], letter: u8) -> (&[u8], bool) {
+    match field.split_last() {
+        Some((last, rest)) if *last == letter => (rest, true),
+        _ => (field, false),
+    }
 }
 
 struct Fields<'a> {
@@ -141,12 +168,13 @@ mod tests {
 
     #[test]
     fn reports_come_in_pieces() {
-        let whole = b"7\x001\x003\x001\x000\x001\x00/tmp\x00\x000\x000\x00/\x00";
+        let whole = b"7\x001\x003a\x001\x000\x001\x00/tmp\x00\x000\x000\x00/\x00";
         let first = Report {
             nonce: Some(7),
             status: Some(1),
             pipe_status: Some(vec![0, 1]),
             whole: true,
+            has_aliases: true,
             at_prompt: false,
             cwd: b"/tmp".to_vec(),
         };
@@ -155,6 +183,7 @@ mod tests {
             status: Some(0),
             pipe_status: None,
             whole: false,
+            has_aliases: false,
             at_prompt: false,
             cwd: b"/".to_vec(),
         };
@@ -166,6 +195,31 @@ mod tests {
                 seen.extend(std::iter::from_fn(|| take_report(&mut bytes)));
             }
             assert_eq!(seen, [first.clone(), second.clone()], "cut {cut}");
+        }
+    }
+
+    #[test]
+    fn statuses_are_caught_where_there_may_be_more_than_one() {
+        for (text, has_aliases, expected) in [
+            ("true", false, false),
+            ("a | b", false, true),
+            ("case a in a|b) ;; esac", false, true),
+            ("source aliases\nx", false, true),
+            ("x", true, true),
+        ] {
+            assert_eq!(may_end_in_pipeline(text, has_aliases), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_report_says_whether_its_command_came_to_its_end() {
+        for (caught, whole, has_aliases) in
+            [("0", false, false), ("0a", false, true), ("0w", true, false), ("0aw", true, true)]
+        {
+            let mut bytes = format!("3\x000\0{caught}\0/\0").into_bytes();
+            let report = take_report(&mut bytes).unwrap();
+            assert_eq!((report.whole, report.has_aliases), (whole, has_aliases), "{caught}");
+            assert_eq!(report.pipe_status, None);
         }
     }
 

@@ -13,7 +13,7 @@ use crate::domain::time::Timestamp;
 
 /// What the coordinator asks of a holder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "ask", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Ask {
     /// Always the first: what the session is made of.
     Open {
@@ -83,13 +83,12 @@ pub struct Fact {
     /// Its number.
     pub seq: u64,
     /// What is so.
-    #[serde(flatten)]
     pub body: FactBody,
 }
 
 /// What a holder reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "fact", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum FactBody {
     /// The shell is there and idle.
     Opened {

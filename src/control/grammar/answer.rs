@@ -11,7 +11,7 @@ use crate::report::record::RunReport;
 
 /// What comes back over a connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Response {
     /// The answer to a request: it has happened.
     Reply {
@@ -36,7 +36,7 @@ pub enum Response {
 
 /// Answers, one kind for each call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "answer", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Answer {
     /// To `Hello`.
     Welcome {

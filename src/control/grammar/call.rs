@@ -9,7 +9,7 @@ use crate::domain::key::Input;
 use crate::domain::session::Size;
 
 /// Version of this grammar. Client and coordinator have to agree on it exactly.
-pub const CONTROL_VERSION: u32 = 4;
+pub const CONTROL_VERSION: u32 = 5;
 
 /// A client's question. Replies carry its number, so several may be under way at once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub struct Request {
 
 /// What a client can ask.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "call", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Call {
     /// Always the first.
     Hello {

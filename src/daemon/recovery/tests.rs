@@ -150,7 +150,7 @@ impl Scene {
         }
         let folder = folders.sessions.join(session);
         std::fs::create_dir_all(&folder).unwrap();
-        shelf::append(&folder, &entries).unwrap();
+        shelf::Writers::default().append(&folder, &entries).unwrap();
         shelf::read(&folders.sessions, &session.into()).unwrap()
     }
 

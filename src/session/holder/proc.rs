@@ -160,6 +160,29 @@ impl OwnChildren {
     }
 }
 
+/// Whether a process has any children: asked at every command's end of the shell, so its files are
+/// opened once. They stay the process's own whatever becomes of its pid.
+#[derive(Debug)]
+pub(super) struct Childless {
+    threads: fs::File,
+    children: fs::File,
+}
+
+impl Childless {
+    /// `None` where the kernel has no such files.
+    pub(super) fn open(pid: i32) -> Option<Self> {
+        let threads = fs::File::open(format!("/proc/{pid}/task")).ok()?;
+        let children = fs::File::open(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+        Some(Self { threads, children })
+    }
+
+    /// True when it lives, has one thread, and no children, not even dead ones.
+    pub(super) fn holds(&self) -> bool {
+        self.threads.metadata().is_ok_and(|task| task.st_nlink() == 3)
+            && self.children.read_at(&mut [0; 8], 0).is_ok_and(|got| got == 0)
+    }
+}
+
 /// A process's `task` folder has a link for each thread besides its own two (proc(5)): asking for
 /// their number is cheaper than listing them, and this stands in the path of every command.
 fn is_single_threaded(pid: i32) -> bool {
@@ -360,6 +383,24 @@ mod tests {
         let me = process(pid).unwrap();
         assert!(me.is_there());
         assert!(!Process { start: me.start + 1, ..me }.is_there());
+    }
+
+    #[test]
+    fn whether_there_are_children_is_seen_at_once() {
+        let mut sleeper = std::process::Command::new("sh");
+        let sleeper =
+            sleeper.args(["-c", "read -r x; sleep 1000 & read -r x; kill $!; wait; read -r x"]);
+        let mut shell = sleeper.stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let childless = Childless::open(i32::try_from(shell.id()).unwrap()).unwrap();
+        let mut input = shell.stdin.take().unwrap();
+        for expected in [true, false, true] {
+            while childless.holds() != expected {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            std::io::Write::write_all(&mut input, b"\n").unwrap();
+        }
+        shell.wait().unwrap();
+        assert!(!childless.holds(), "it is gone");
     }
 
     #[test]

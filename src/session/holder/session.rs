@@ -16,6 +16,7 @@ use crate::session::wire::{Ask, CommandEnd, FactBody, KnownCommand, Span};
 use super::super::identity;
 use super::super::os::pty::Terminal;
 use super::super::profile::Profile;
+use super::super::shells::find::find;
 use super::super::shells::table;
 use super::answers::Answers;
 use super::capture::Capture;
@@ -28,7 +29,7 @@ use super::modes::Modes;
 use super::newline::Newline;
 use super::ports::PortWatch;
 use super::quota::Quota;
-use super::shell::{Doing, Shell, find};
+use super::shell::{Doing, Shell};
 use super::takeover::TakeOver;
 use super::tree::Tree;
 use super::turn::Clock;
@@ -113,7 +114,7 @@ impl Session {
         let quota = Quota::of(&spec);
         let shell = Shell::start(&spec, &main, &stderr, &quota.entrances())?;
         let mut tree = Tree::below_this();
-        tree.own(shell.pid);
+        tree.own_shell(shell.pid);
         Ok(Self {
             told_end: capture.raw_end(),
             profile,

@@ -1,10 +1,11 @@
 //! The session's shell and its private channels.
 
 use std::ffi::CString;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{MemfdFlags, SeekFrom, ftruncate, memfd_create, seek};
@@ -12,9 +13,12 @@ use rustix::fs::{MemfdFlags, SeekFrom, ftruncate, memfd_create, seek};
 use crate::command::event::Fate;
 use crate::domain::session::SessionSpec;
 
-use super::super::driver::{self, Report, command_document, descriptor, take_report};
+use super::super::driver::{
+    self, Report, command_document, descriptor, may_end_in_pipeline, take_report,
+};
 use super::super::os::pty::Terminal;
 use super::super::os::spawn::{self, Program};
+use super::super::shells::find::find;
 use super::super::shells::folder::Folder;
 use super::super::shells::table::{self, Table, Takes};
 use super::checker::write_whole;
@@ -59,6 +63,10 @@ pub(super) struct Shell {
     way: Way,
     said: Vec<u8>,
     nonce: u64,
+    /// It has aliases.
+    has_aliases: bool,
+    /// The open command's last pipeline has one member, its status: it is not asked for more.
+    is_single: bool,
     /// It has said that it is idle since it was given the open command: an interrupt took the
     /// command from it.
     said_idle: bool,
@@ -77,8 +85,9 @@ pub(super) struct Shell {
 
 /// How commands reach it.
 enum Way {
-    /// Over descriptors. `go` is `None` once the shell was let go.
-    Descriptors { go: Option<OwnedFd>, command: OwnedFd },
+    /// Over descriptors. `go` is `None` once the shell was let go;
+    /// `command` holds `length` bytes.
+    Descriptors { go: Option<OwnedFd>, command: File, length: usize },
     /// Through named pipes.
     Pipes(Folder),
 }
@@ -130,6 +139,8 @@ impl Shell {
             way,
             said: Vec::new(),
             nonce: 0,
+            has_aliases: false,
+            is_single: false,
             said_idle: false,
             interrupted: false,
             settles_at_ms: None,
@@ -150,16 +161,18 @@ impl Shell {
         self.interrupted = false;
         self.settles_at_ms = None;
         self.asked_again = false;
+        self.is_single = false;
         match &mut self.way {
-            Way::Descriptors { go, command } => {
+            Way::Descriptors { go, command, length } => {
                 let cwd = cwd.map_or(&b""[..], |cwd| cwd.as_os_str().as_bytes());
-                let document = command_document(self.nonce, cwd, merge, text);
+                self.is_single = !may_end_in_pipeline(text, self.has_aliases);
+                let document = command_document(self.nonce, cwd, merge, text, !self.is_single);
                 // Written over the one before, whose memory is used again.
-                let command = &*command;
-                seek(command, SeekFrom::Start(0))?;
-                write_whole(command, &document)?;
-                ftruncate(command, document.len() as u64)?;
-                seek(command, SeekFrom::Start(0))?;
+                command.write_all_at(&document, 0)?;
+                if document.len() < std::mem::replace(length, document.len()) {
+                    ftruncate(&*command, document.len() as u64)?;
+                }
+                seek(&*command, SeekFrom::Start(0))?;
                 say_go(go.as_ref())?;
             }
             Way::Pipes(folder) => folder.give(self.nonce, cwd, merge, text)?,
@@ -264,8 +277,9 @@ impl Shell {
 
     /// The next report on the open command, or on the first idleness, of what has been read.
     pub(super) fn report(&mut self, now_ms: u64) -> Option<Report> {
-        while let Some(report) = take_report(&mut self.said) {
+        while let Some(mut report) = take_report(&mut self.said) {
             self.cwd.clone_from(&report.cwd);
+            self.has_aliases = report.has_aliases;
             // An interrupt that reaches an idle shell makes it say once more that it is idle; by
             // then the next command may be on its way. So a report counts only by its name.
             let awaited = match self.doing {
@@ -280,7 +294,10 @@ impl Shell {
                 self.settles_at_ms = None;
             }
             if awaited && !(report.at_prompt && report.nonce.is_none()) {
-                // With its statuses caught it came to its end, so the interrupt came after it.
+                if self.is_single && report.whole {
+                    report.pipe_status = report.status.map(|status| vec![status]);
+                }
+                // It came to its end, so the interrupt came after it.
                 let missed = std::mem::take(&mut self.interrupted) && report.whole;
                 self.settles_at_ms = missed.then_some(now_ms + SETTLE_MS_MAX);
                 self.doing = Doing::Idle;
@@ -375,7 +392,7 @@ fn start_with_descriptors(
     let (reports, reports_write) = std::io::pipe()?;
     let text = memfd_create(c"driver", MemfdFlags::CLOEXEC)?;
     write_whole(&text, driver::TEXT.as_bytes())?;
-    let command = memfd_create(c"command", MemfdFlags::CLOEXEC)?;
+    let command = File::from(memfd_create(c"command", MemfdFlags::CLOEXEC)?);
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
     let slave = main.slave.as_fd();
     let pid = spawn::start(&Program {
@@ -401,25 +418,11 @@ fn start_with_descriptors(
     let (go, reports) = (OwnedFd::from(go), OwnedFd::from(reports));
     rustix::io::ioctl_fionbio(&go, true)?;
     rustix::io::ioctl_fionbio(&reports, true)?;
-    Ok((pid, Way::Descriptors { go: Some(go), command }, reports))
+    Ok((pid, Way::Descriptors { go: Some(go), command, length: 0 }, reports))
 }
 
 fn say_go(go: Option<&OwnedFd>) -> io::Result<()> {
     write_whole(go.ok_or(io::ErrorKind::BrokenPipe)?, &[0])
-}
-
-pub(super) fn find(table: &Table, spec: &SessionSpec) -> io::Result<CString> {
-    let path = spec.env.iter().find(|(name, _)| name == "PATH").map_or("", |(_, value)| value);
-    table::file_of(table, path)
-        .and_then(|file| CString::new(file.as_os_str().as_bytes()).ok())
-        .ok_or_else(|| {
-            let name = table.name;
-            let message = format!(
-                "no {name} on this machine: neither {} nor in the session's PATH",
-                table.places.join(", ")
-            );
-            io::Error::new(io::ErrorKind::NotFound, message)
-        })
 }
 
 fn environment(spec: &SessionSpec) -> io::Result<Vec<CString>> {
@@ -431,45 +434,4 @@ fn environment(spec: &SessionSpec) -> io::Result<Vec<CString>> {
             })
         })
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::session::shells::table::leads_to;
-
-    #[test]
-    fn a_shell_that_goes_by_another_name_is_known() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("bash"), "").unwrap();
-        std::os::unix::fs::symlink("bash", folder.path().join("sh")).unwrap();
-        assert!(leads_to(&folder.path().join("sh"), &["bash"]));
-        assert!(!leads_to(&folder.path().join("sh"), &["zsh"]));
-        assert!(!leads_to(&folder.path().join("nosuch"), &["bash"]));
-    }
-
-    #[test]
-    fn a_shell_that_the_machine_lacks_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let spec = SessionSpec {
-            id: crate::domain::ids::SessionId::new("s"),
-            cwd: folder.path().to_owned(),
-            env: vec![("PATH".to_owned(), folder.path().display().to_string())],
-            shell: crate::domain::session::Shell::Fish,
-            profile: None,
-            size: crate::domain::session::Size::default(),
-            transcript: folder.path().to_owned(),
-            tmp: folder.path().to_owned(),
-            policy: Vec::new(),
-            limits: Default::default(),
-            owner: crate::domain::session::SessionOwner::Call,
-            door: folder.path().to_owned(),
-            patience_ms: 0,
-        };
-        let lacking = Table { places: &[], ..crate::session::shells::table::fish() };
-        let error = find(&lacking, &spec).unwrap_err();
-        assert!(error.to_string().starts_with("no fish on this machine"), "{error}");
-        std::fs::write(folder.path().join("fish"), "").unwrap();
-        assert!(find(&lacking, &spec).is_ok());
-    }
 }

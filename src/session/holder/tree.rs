@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use crate::domain::result::Child;
 
 use super::super::os::process as os;
-use super::proc::{self, OwnChildren, Process};
+use super::proc::{self, Childless, OwnChildren, Process};
 
 /// Levels of descent that are followed; a fork bomb in depth ends there.
 const DEPTH_MAX: usize = 512;
@@ -33,6 +33,8 @@ pub(super) struct Tree {
     own: HashSet<i32>,
     /// The holder's children; `None`: looked up by its pid.
     children: Option<OwnChildren>,
+    /// The shell, as long as it is looked at.
+    shell: Option<(i32, Childless)>,
     /// What earlier commands left behind, by pid and start.
     earlier: HashSet<(i32, u64)>,
     /// What the running command has been seen to have while it was being ended.
@@ -50,6 +52,20 @@ impl Tree {
             .as_ref()
             .and_then(OwnChildren::read)
             .unwrap_or_else(|| proc::children(i32::try_from(std::process::id()).unwrap_or(0)))
+    }
+
+    /// Names the shell, which is the holder's own, too.
+    pub(super) fn own_shell(&mut self, pid: i32) {
+        self.own(pid);
+        self.shell = Childless::open(pid).map(|childless| (pid, childless));
+    }
+
+    /// True when nothing but the shell is there. Its children are asked for first: whatever loses
+    /// its parent after that comes to the holder, whose own are asked for then.
+    fn is_bare(&self) -> bool {
+        let Some((shell, childless)) = &self.shell else { return false };
+        childless.holds()
+            && self.children.as_ref().and_then(OwnChildren::read).is_some_and(|all| all == [*shell])
     }
 
     /// Names a process of the holder's own.
@@ -116,6 +132,9 @@ impl Tree {
     /// What is left of the command. A child that bash has only just forked is still a copy of
     /// bash: it gets a moment to become what it is to be.
     pub(super) fn settled(&self, shell: &CStr) -> Vec<Process> {
+        if self.is_bare() {
+            return Vec::new();
+        }
         let mut left = self.born();
         if left.is_empty() {
             return left;

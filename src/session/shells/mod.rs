@@ -6,6 +6,7 @@
 //! and a holder asks the table alone.
 
 mod bash;
+pub(in crate::session) mod find;
 mod fish;
 pub(in crate::session) mod folder;
 mod sh;

@@ -195,6 +195,17 @@ fn statuses_of_pipelines() {
             ("yes | head -1", vec![141, 0], false),
             ("true | true", vec![0, 0], false),
             ("true", vec![0], false),
+            // A pipeline of one, whatever runs inside it.
+            ("f() { false | true; }", vec![0], false),
+            ("f", vec![0], false),
+            ("eval \"$(printf 'false \\174 true')\"", vec![0], false),
+            // The text does not show it.
+            ("alias x='false | true'", vec![0], false),
+            ("x", vec![1, 0], true),
+            ("unalias x; printf \"alias y='false \\174 true'\" >y", vec![0], false),
+            ("source ./y\ny", vec![1, 0], true),
+            ("unalias y", vec![0], false),
+            ("! false", vec![0], false),
         ] {
             let ended = session.run(text).await;
             assert_eq!(ended.end.exit_code, Some(0), "{text}");

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::workspace::{Workspace, lock_of};
 use crate::domain::raw_path;
 use crate::domain::time::Timestamp;
+use crate::session::identity::{self, boot_id};
 
 /// More than the lock file has.
 const BYTES_MAX: u64 = 64 * 1024;
@@ -153,22 +154,7 @@ pub fn held(root: &Path) -> Option<HeldBy> {
 /// When the process started, in clock ticks since boot; `None` when there is none or it is dead.
 /// Together with `boot_id` it makes a pid good for ever.
 pub fn start_time(pid: u32) -> Option<u64> {
-    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the program's name in parentheses, and may hold anything.
-    let after_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
-    let mut fields = std::str::from_utf8(&stat[after_name..]).ok()?.split_ascii_whitespace();
-    let state = fields.next()?;
-    // From the third field to the 22nd, one of which is taken.
-    let start_time = fields.nth(18)?.parse().ok()?;
-    (!matches!(state, "Z" | "X")).then_some(start_time)
-}
-
-/// The running boot.
-///
-/// # Errors
-/// When `/proc` is not there.
-pub fn boot_id() -> io::Result<String> {
-    Ok(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+    identity::start_time(i32::try_from(pid).ok()?)
 }
 
 /// Admits a connection of our own user.

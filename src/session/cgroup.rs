@@ -75,9 +75,7 @@ impl Groups {
         if memory.is_none() && processes.is_none() {
             return groups;
         }
-        let legible = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-        let id: String = session.chars().take(ID_CHARS_MAX).map(legible).collect();
-        let name = format!("{PREFIX}{id}-{}", std::process::id());
+        let name = format!("{}{}", name_of(session), std::process::id());
         let wanted = [(Controller::Memory, memory), (Controller::Processes, processes)];
         for (controller, limit) in wanted {
             let Some(limit) = limit else { continue };
@@ -339,6 +337,35 @@ pub fn tidy() {
     }
 }
 
+/// The processes in groups that were made for this session, by whichever holder it had.
+pub(super) fn members(session: &str) -> Vec<i32> {
+    let name = name_of(session);
+    let parents = places().into_iter().filter_map(|place| place.parent());
+    parents.flat_map(|parent| members_below(&parent, &name)).collect()
+}
+
+fn members_below(parent: &Path, name: &str) -> Vec<i32> {
+    let Ok(entries) = fs::read_dir(parent) else { return Vec::new() };
+    let is_its = |entry: &fs::DirEntry| {
+        let folder = entry.file_name();
+        let holder = folder.to_str().and_then(|folder| folder.strip_prefix(name));
+        holder.is_some_and(|holder| holder.parse::<u32>().is_ok())
+    };
+    let its = entries.flatten().filter(is_its);
+    its.flat_map(|group| {
+        let members = fs::read_to_string(group.path().join(PROCESSES)).unwrap_or_default();
+        members.lines().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>()
+    })
+    .collect()
+}
+
+/// What the names of a session's groups begin with; the holder's pid follows.
+fn name_of(session: &str) -> String {
+    let legible = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    let id: String = session.chars().take(ID_CHARS_MAX).map(legible).collect();
+    format!("{PREFIX}{id}-")
+}
+
 /// A group that has anybody in it cannot be removed.
 fn remove_abandoned(parent: &Path) {
     for group in abandoned_in(parent) {
@@ -387,6 +414,24 @@ mod tests {
         // A group outside of what is mounted here cannot be had.
         assert_eq!(places_of(mounts, "8:pids:/docker/2\n"), []);
         assert_eq!(places_of("", own), []);
+    }
+
+    #[test]
+    fn a_sessions_members_are_those_of_its_own_groups() {
+        let parent = tempfile::tempdir().unwrap();
+        for (folder, members) in [
+            (format!("{}17", name_of("s-ab")), "3\n5\n"),
+            (format!("{}18", name_of("s-ab")), "7\n"),
+            (format!("{}18", name_of("s-abc")), "8\n"),
+            (format!("{}x", name_of("s-ab")), "9\n"),
+        ] {
+            fs::create_dir(parent.path().join(&folder)).unwrap();
+            fs::write(parent.path().join(folder).join(PROCESSES), members).unwrap();
+        }
+        let mut members = members_below(parent.path(), &name_of("s-ab"));
+        members.sort_unstable();
+        assert_eq!(members, [3, 5, 7]);
+        assert!(members_below(&parent.path().join("none"), "x").is_empty());
     }
 
     #[test]

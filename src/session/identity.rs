@@ -59,17 +59,22 @@ pub fn signal(identity: &ProcessIdentity, signal: Signal) -> io::Result<bool> {
 
 /// When a process started, in clock ticks since the boot (`proc_pid_stat(5)`, field 22); `None` for
 /// one that is not there or dead already.
-fn start_time(pid: i32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in brackets, may have any characters, brackets included.
-    let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace();
+pub fn start_time(pid: i32) -> Option<u64> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in brackets, may be any bytes, brackets and half characters included.
+    let after_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
+    let mut fields = std::str::from_utf8(&stat[after_name..]).ok()?.split_ascii_whitespace();
     let state = fields.next()?;
     // From the third field to the 22nd, one of which is taken.
     let start_time = fields.nth(18)?.parse().ok()?;
     (!matches!(state, "Z" | "X")).then_some(start_time)
 }
 
-fn boot_id() -> io::Result<String> {
+/// The running boot.
+///
+/// # Errors
+/// When `/proc` is not there.
+pub fn boot_id() -> io::Result<String> {
     Ok(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 

@@ -49,6 +49,8 @@ pub fn strays(session: &SessionId, dead: Option<&ProcessIdentity>, kept: &[i32])
         bury(kept);
         let mut left = if orphans(kept).is_empty() { Vec::new() } else { below(kept) };
         left.extend(marked(mark.as_bytes()));
+        // Whatever has put its mark away is in the session's groups still, where there are any.
+        left.extend(cgroup::members(session.as_str()).into_iter().filter_map(living));
         if left.is_empty() && orphans(kept).is_empty() {
             cgroup::tidy();
             return Vec::new();
@@ -60,7 +62,10 @@ pub fn strays(session: &SessionId, dead: Option<&ProcessIdentity>, kept: &[i32])
                 command: process.command(),
                 ended: false,
             };
-            return left.iter().map(child).collect();
+            let mut named: Vec<Child> = left.iter().map(child).collect();
+            named.sort_by_key(|child| child.pid);
+            named.dedup_by_key(|child| child.pid);
+            return named;
         }
         std::thread::sleep(PAUSE);
     }
@@ -138,7 +143,7 @@ fn marked(variable: &[u8]) -> Vec<Process> {
         pids().into_iter().filter(is_marked).filter(|pid| !has_holder(*pid)).collect();
     let mut found: Vec<Process> = Vec::new();
     while let Some(pid) = pids.pop() {
-        let Some(process) = proc::process(pid).filter(|p| p.state != b'Z') else { continue };
+        let Some(process) = living(pid) else { continue };
         if found.iter().any(|known: &Process| known.pid == pid) {
             continue;
         }
@@ -146,6 +151,10 @@ fn marked(variable: &[u8]) -> Vec<Process> {
         found.push(process);
     }
     found
+}
+
+fn living(pid: i32) -> Option<Process> {
+    proc::process(pid).filter(|process| process.state != b'Z')
 }
 
 fn pids() -> Vec<i32> {

@@ -65,7 +65,8 @@ pub enum Ask {
     /// End everything in the session, then say `Closed`.
     Close,
     /// The first word of a coordinator that takes the session on from another one. An epoch that
-    /// is not greater than the last is refused: its coordinator has been replaced.
+    /// is smaller than the last is refused: its coordinator has been replaced. A holder whose
+    /// coordinator is still there listens to no other: two that own one workspace cannot be.
     Adopt {
         /// The coordinator's epoch: the number of its `CoordinatorStarted` in the journal.
         epoch: u64,
@@ -210,7 +211,7 @@ pub struct Present {
     /// The shell's pid, once it is there.
     pub shell: Option<i32>,
     /// The commands that it was given, oldest first: the latest that have ended, the one that runs,
-    /// and those that wait.
+    /// and those that wait. Texts of ended ones are left out where they are too much.
     pub commands: Vec<KnownCommand>,
     /// The end of `out.raw`.
     pub end: u64,

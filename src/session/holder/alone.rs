@@ -11,8 +11,9 @@ use crate::session::wire::Ask;
 
 use super::super::door;
 
-/// How long whoever knocks may take to say who it is.
-const KNOCK_MS: u64 = 5_000;
+/// How long whoever knocks may take to say who it is: less than a coordinator waits for its answer,
+/// who may stand behind one that says nothing.
+const KNOCK_MS: u64 = 2_000;
 /// How often the door is tried again that could not be opened.
 const RETRY_MS: u64 = 1_000;
 /// What is read of a knock at a time.
@@ -32,6 +33,7 @@ pub(super) struct Alone {
 struct Knock {
     stream: UnixStream,
     decoder: Decoder,
+    said: usize,
     until_ms: u64,
 }
 
@@ -88,7 +90,7 @@ impl Alone {
                 return None;
             }
             let decoder = Decoder::default();
-            self.knock = Some(Knock { stream, decoder, until_ms: now_ms + KNOCK_MS });
+            self.knock = Some(Knock { stream, decoder, said: 0, until_ms: now_ms + KNOCK_MS });
         }
         let knock = self.knock.as_mut()?;
         let is_there = knock.read();
@@ -101,7 +103,8 @@ impl Alone {
                 Some((stream, theirs, decoder))
             }
             Ok(None) if is_there => None,
-            // One that has been replaced, or no coordinator at all.
+            // One that has been replaced, or no coordinator at all. One of the same epoch is the
+            // same one, whose first try came to nothing.
             _ => {
                 self.knock = None;
                 None
@@ -111,15 +114,18 @@ impl Alone {
 }
 
 impl Knock {
-    /// Reads what has come; false at its end.
+    /// Reads some of what has come; false at its end, and for one that says more than who it is.
     fn read(&mut self) -> bool {
         let mut buffer = [0; READ_BYTES];
-        loop {
-            match self.stream.read(&mut buffer) {
-                Ok(0) => return false,
-                Ok(got) => self.decoder.push(&buffer[..got]),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+        match self.stream.read(&mut buffer) {
+            Ok(0) => false,
+            Ok(got) => {
+                self.decoder.push(&buffer[..got]);
+                self.said += got;
+                self.said <= READ_BYTES
+            }
+            Err(error) => {
+                matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
             }
         }
     }

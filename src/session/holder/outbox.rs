@@ -7,7 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::domain::frame;
 use crate::domain::ids::CommandId;
@@ -18,10 +18,15 @@ use crate::session::wire::{Fact, FactBody, Present};
 const WAITING_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// From here on growth of the transcript is not told until the peer has caught up.
 const BUSY_BYTES: usize = 64 * 1024;
-/// Facts kept for the next coordinator. Beyond it the oldest go that are not the latest command's.
+/// Facts kept for the next coordinator. Beyond it answers go first, then the oldest that are not the
+/// latest command's: a coordinator that is told no end of a command that it does not find at work
+/// takes it for lost.
 const KEPT_MAX: usize = 1024;
 /// The same in bytes.
 const KEPT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Bytes of `facts.jsonl` from which on only ends are written down: a command that asks for ever
+/// and is answered by a rule fills no disk.
+const UNHEARD_BYTES_MAX: usize = KEPT_BYTES_MAX;
 /// Length of a frame's head.
 const HEAD: usize = 4;
 
@@ -38,7 +43,16 @@ pub(super) struct Outbox {
     kept: VecDeque<Kept>,
     kept_bytes: usize,
     /// Where facts are written down while there is no coordinator.
-    unheard: Option<File>,
+    unheard: Option<Unheard>,
+    /// The file of those that were, and the last number in it: it stays until all of it is on
+    /// record, since holder and coordinator may be killed at once.
+    written_down: Option<(PathBuf, u64)>,
+}
+
+/// The open `facts.jsonl`.
+struct Unheard {
+    file: File,
+    bytes: usize,
 }
 
 /// A fact that the next coordinator has to hear.
@@ -73,7 +87,8 @@ impl Outbox {
     pub(super) fn push(&mut self, body: FactBody) -> io::Result<()> {
         self.last += 1;
         let about = about(&body);
-        if let FactBody::Resumed { command } = &body {
+        if let FactBody::Resumed { command } | FactBody::Awaiting { command, .. } = &body {
+            // Answered, or another question in its place.
             let question = About::Question(command.clone());
             self.forget(|kept| kept.about == question);
         }
@@ -85,9 +100,10 @@ impl Outbox {
         frame::encode(&fact, &mut self.waiting).map_err(io::Error::other)?;
         if let Some(about) = about {
             let frame: Box<[u8]> = self.waiting[start..].into();
-            self.write_down(&frame);
-            self.kept_bytes += frame.len();
-            self.kept.push_back(Kept { seq: self.last, about, frame });
+            let kept = Kept { seq: self.last, about, frame };
+            self.write_down(&kept);
+            self.kept_bytes += kept.frame.len();
+            self.kept.push_back(kept);
             self.keep_within_bounds();
         }
         if self.waiting.len() - self.written > WAITING_BYTES_MAX {
@@ -98,9 +114,15 @@ impl Outbox {
 
     /// The coordinator has these on record: of them only what the next one needs is kept.
     pub(super) fn acknowledge(&mut self, through: u64) {
-        self.acknowledged = self.acknowledged.max(through);
+        self.acknowledged = self.acknowledged.max(through.min(self.last));
         let acknowledged = self.acknowledged;
         self.forget(|kept| kept.seq <= acknowledged && kept.about == About::Passing);
+        if self.unheard.is_none()
+            && let Some((file, _)) = self.written_down.take_if(|(_, last)| *last <= acknowledged)
+        {
+            // Left over it would say nothing that is not on record.
+            drop(std::fs::remove_file(file));
+        }
     }
 
     /// Writes what the socket takes.
@@ -128,23 +150,28 @@ impl Outbox {
     pub(super) fn lose_peer(&mut self, transcript: &Path) {
         self.waiting.clear();
         self.written = 0;
-        let file = transcript.join(UNHEARD);
         // Without the file the facts are in memory all the same.
-        self.unheard = OpenOptions::new().append(true).create(true).mode(0o600).open(file).ok();
-        let acknowledged = self.acknowledged;
+        drop(self.open_unheard(&transcript.join(UNHEARD)));
+    }
+
+    /// Begins the file anew, without a moment at which it says less than before.
+    fn open_unheard(&mut self, path: &Path) -> io::Result<()> {
+        let fresh = path.with_extension("new");
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
         let mut lines = Vec::new();
-        for kept in self.kept.iter().filter(|kept| kept.seq > acknowledged) {
+        for kept in self.kept.iter().filter(|kept| kept.seq > self.acknowledged) {
             push_line(&mut lines, &kept.frame);
         }
-        if let Some(file) = &mut self.unheard
-            && file.write_all(&lines).is_err()
-        {
-            self.unheard = None;
-        }
+        file.write_all(&lines)?;
+        std::fs::rename(&fresh, path)?;
+        self.unheard = Some(Unheard { file, bytes: lines.len() });
+        self.written_down = Some((path.to_owned(), self.last));
+        Ok(())
     }
 
     /// Another coordinator is there: it is told who we are, and all that is kept.
-    pub(super) fn meet_peer(&mut self, present: Present, transcript: &Path) -> io::Result<()> {
+    pub(super) fn meet_peer(&mut self, present: Present) -> io::Result<()> {
         self.waiting.clear();
         self.written = 0;
         let fact = Fact { seq: 0, body: FactBody::Present { present: Box::new(present) } };
@@ -152,9 +179,7 @@ impl Outbox {
         for kept in &self.kept {
             self.waiting.extend_from_slice(&kept.frame);
         }
-        if self.unheard.take().is_some() {
-            drop(std::fs::remove_file(transcript.join(UNHEARD)));
-        }
+        self.unheard = None;
         Ok(())
     }
 
@@ -199,11 +224,10 @@ impl Outbox {
 
     fn keep_within_bounds(&mut self) {
         while self.kept.len() > KEPT_MAX || self.kept_bytes > KEPT_BYTES_MAX {
-            let latest = self.kept.back().and_then(|kept| kept.command()).cloned();
-            let oldest = self.kept.iter().position(|kept| {
-                kept.about != About::Session
-                    && (latest.is_none() || kept.command() != latest.as_ref())
-            });
+            let latest = self.kept.iter().rev().find_map(Kept::command).cloned();
+            let is_old = |kept: &Kept| kept.command().is_some_and(|id| Some(id) != latest.as_ref());
+            let answer = self.kept.iter().position(|kept| kept.about == About::Passing);
+            let oldest = answer.or_else(|| self.kept.iter().position(is_old));
             let Some(gone) = oldest.and_then(|oldest| self.kept.remove(oldest)) else { return };
             self.kept_bytes -= gone.frame.len();
         }
@@ -221,17 +245,28 @@ impl Outbox {
         self.kept_bytes -= bytes;
     }
 
-    fn write_down(&mut self, frame: &[u8]) {
-        let Some(file) = &mut self.unheard else { return };
-        let mut line = Vec::with_capacity(frame.len());
-        push_line(&mut line, frame);
-        if file.write_all(&line).is_err() {
+    fn write_down(&mut self, kept: &Kept) {
+        let Some(unheard) = &mut self.unheard else { return };
+        if !kept.is_end() && unheard.bytes > UNHEARD_BYTES_MAX {
+            return;
+        }
+        let mut line = Vec::with_capacity(kept.frame.len());
+        push_line(&mut line, &kept.frame);
+        unheard.bytes += line.len();
+        if unheard.file.write_all(&line).is_err() {
             self.unheard = None;
+        } else if let Some((_, last)) = &mut self.written_down {
+            *last = kept.seq;
         }
     }
 }
 
 impl Kept {
+    /// True where nothing after it tells the same.
+    fn is_end(&self) -> bool {
+        matches!(self.about, About::Session | About::End(_))
+    }
+
     fn command(&self) -> Option<&CommandId> {
         match &self.about {
             About::Command(command) | About::End(command) | About::Question(command) => {

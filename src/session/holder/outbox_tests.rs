@@ -14,6 +14,19 @@ fn ended(command: &str) -> FactBody {
     FactBody::Ended { end: Box::new(crate::session::wire::tests::end(command)) }
 }
 
+fn awaiting(command: &str, prompt: &str) -> FactBody {
+    FactBody::Awaiting {
+        command: command.into(),
+        awaiting: Awaiting {
+            prompt: prompt.to_owned(),
+            secret: false,
+            evidence: Evidence::TtyRead,
+            certainty: Certainty::Certain,
+            idle_ms: 0,
+        },
+    }
+}
+
 /// The numbers of what is kept.
 fn kept(outbox: &Outbox) -> Vec<u64> {
     outbox.kept.iter().map(|kept| kept.seq).collect()
@@ -75,19 +88,11 @@ fn the_latest_commands_facts_are_kept_beyond_their_acknowledgement() {
 
 #[test]
 fn a_question_is_told_again_until_it_is_answered() {
-    let awaiting = || FactBody::Awaiting {
-        command: "c.1".into(),
-        awaiting: Awaiting {
-            prompt: "?".to_owned(),
-            secret: false,
-            evidence: Evidence::TtyRead,
-            certainty: Certainty::Certain,
-            idle_ms: 0,
-        },
-    };
-    let mut outbox = filled([started("c.1"), awaiting()]);
+    let mut outbox = filled([started("c.1"), awaiting("c.1", "?")]);
     outbox.acknowledge(2);
     assert_eq!(kept(&outbox), [1, 2]);
+    outbox.push(awaiting("c.1", "and now?")).unwrap();
+    assert_eq!(kept(&outbox), [1, 3], "one question at a time");
     outbox.push(FactBody::Resumed { command: "c.1".into() }).unwrap();
     assert_eq!(kept(&outbox), [1]);
 }
@@ -114,8 +119,8 @@ fn what_nobody_heard_is_on_the_disk_until_somebody_does() {
     let seen: Vec<u64> =
         text.lines().map(|line| serde_json::from_str::<Fact>(line).unwrap().seq).collect();
     assert_eq!(seen, [3, 4]);
-    outbox.meet_peer(crate::session::wire::tests::present(), folder.path()).unwrap();
-    assert!(!file.exists());
+    outbox.meet_peer(crate::session::wire::tests::present()).unwrap();
+    assert!(file.exists(), "nothing of it is on record");
     let mut decoder = frame::Decoder::default();
     decoder.push(&outbox.waiting);
     let mut told = Vec::new();
@@ -123,4 +128,63 @@ fn what_nobody_heard_is_on_the_disk_until_somebody_does() {
         told.push(fact.seq);
     }
     assert_eq!(told, [0, 1, 2, 3, 4]);
+    outbox.acknowledge(3);
+    assert!(file.exists());
+    outbox.acknowledge(4);
+    assert!(!file.exists());
+    // Lost once more, it begins anew.
+    outbox.lose_peer(folder.path());
+    outbox.acknowledge(5);
+    assert_eq!(std::fs::read(&file).unwrap(), b"");
+}
+
+#[test]
+fn the_file_begins_anew_with_each_loss() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut outbox = filled([started("c.1"), ended("c.1"), started("c.2")]);
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        outbox.lose_peer(folder.path());
+        let facts = crate::session::unheard::read(folder.path()).unwrap();
+        seen.push(facts.iter().map(|fact| fact.seq).collect::<Vec<_>>());
+        outbox.meet_peer(crate::session::wire::tests::present()).unwrap();
+        outbox.acknowledge(outbox.acknowledged + 1);
+    }
+    assert_eq!(seen, [vec![1, 2, 3], vec![2, 3], vec![3]]);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_rule_that_answers_for_ever_fills_neither_memory_nor_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut outbox = filled([started("c.1"), ended("c.1"), started("c.2")]);
+    outbox.lose_peer(folder.path());
+    let prompt = "?".repeat(500);
+    for _ in 0..20_000 {
+        outbox.push(awaiting("c.2", &prompt)).unwrap();
+        outbox.push(FactBody::Answered { command: "c.2".into(), prompt: prompt.clone() }).unwrap();
+        outbox.push(FactBody::Resumed { command: "c.2".into() }).unwrap();
+        outbox.drop_waiting();
+    }
+    outbox.push(ended("c.2")).unwrap();
+    assert!(outbox.kept.len() <= KEPT_MAX && outbox.kept_bytes <= KEPT_BYTES_MAX);
+    assert_eq!(kept(&outbox)[..3], [1, 2, 3], "no end was given up for an answer");
+    let file = std::fs::metadata(folder.path().join(UNHEARD)).unwrap();
+    assert!(file.len() < (UNHEARD_BYTES_MAX + 4096) as u64, "{}", file.len());
+    let told = crate::session::unheard::read(folder.path()).unwrap();
+    assert_eq!(told.last().unwrap().body, ended("c.2"), "of {}", told.len());
+}
+
+#[test]
+fn the_latest_commands_facts_outlast_whatever_comes_between() {
+    let mut outbox = filled((0..KEPT_MAX).map(|n| ended(&format!("c.{n}"))));
+    outbox.push(started("latest")).unwrap();
+    let latest = outbox.last;
+    for _ in 0..2 * KEPT_MAX {
+        outbox.push(FactBody::Answered { command: "latest".into(), prompt: "?".into() }).unwrap();
+    }
+    outbox.push(FactBody::Closed { survivors: Vec::new() }).unwrap();
+    assert!(kept(&outbox).contains(&latest));
+    assert_eq!(*kept(&outbox).last().unwrap(), outbox.last);
+    assert_eq!(outbox.kept.len(), KEPT_MAX);
 }

@@ -13,7 +13,7 @@ use crate::session::wire::{Ask, FactBody};
 use crate::transcript::index::Stream;
 
 use super::super::door;
-use super::super::os::process;
+use super::super::os::{process, spawn};
 use super::alone::Alone;
 use super::outbox::Outbox;
 use super::session::Session;
@@ -191,6 +191,8 @@ impl Holder {
             return;
         }
         self.decoder = Decoder::default();
+        // Whoever reads what that coordinator wrote is to see its end.
+        spawn::give_up_stderr();
         self.peer = match &self.session {
             Some(session) if session.spec.patience_ms > 0 => {
                 self.outbox.lose_peer(&session.spec.transcript);
@@ -312,9 +314,7 @@ impl Holder {
     /// Another coordinator takes the session on.
     fn adopted(&mut self, link: UnixStream, epoch: u64, rest: Decoder, now_ms: u64) {
         let Some(session) = &self.session else { return };
-        let told = session
-            .present()
-            .and_then(|present| self.outbox.meet_peer(present, &session.spec.transcript));
+        let told = session.present().and_then(|present| self.outbox.meet_peer(present));
         if told.is_err() {
             // Its end says that we could not; another one may try.
             return;

@@ -38,6 +38,14 @@ pub(in crate::session) fn take_standard_input() -> io::Result<OwnedFd> {
     Ok(taken)
 }
 
+/// Puts /dev/null in the place of standard error, whose other end may wait for its last writer.
+pub(in crate::session) fn give_up_stderr() {
+    // Without a descriptor for it there is nothing better to do than to go on as we are.
+    if let Ok(null) = std::fs::OpenOptions::new().write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stderr(&null);
+    }
+}
+
 /// In a forked child: closes a descriptor that is the parent's alone.
 pub(in crate::session) fn give_up(given_up: &OwnedFd) {
     #[expect(unsafe_code, reason = "the parent's descriptor is closed in the child alone")]

@@ -2,8 +2,10 @@
 
 mod cases;
 mod clients;
+mod leftovers;
 mod runs;
 mod sessions;
+mod terminal;
 mod wire;
 
 use std::collections::BTreeMap;

@@ -138,6 +138,22 @@ impl Session {
         self.stage = None;
     }
 
+    /// A session on a link that its holder was not born with, `begun` commands after its start.
+    pub(super) fn on(
+        link: HolderLink,
+        folder: tempfile::TempDir,
+        [holder, shell]: [i32; 2],
+        begun: usize,
+    ) -> Self {
+        let next = u32::try_from(begun).unwrap();
+        Self { link, folder, holder, shell, facts: Vec::new(), next, stage: None }
+    }
+
+    /// Lets go of everything but the session's folder.
+    pub(super) fn into_folder(self) -> tempfile::TempDir {
+        self.folder
+    }
+
     /// The next fact; `None` when the holder is gone.
     pub(super) async fn fact(&mut self) -> Option<FactBody> {
         let fact = tokio::time::timeout(PATIENCE, self.link.facts.recv()).await;
@@ -186,6 +202,14 @@ impl Session {
     /// Runs a text with wide limits.
     pub(super) async fn run(&mut self, text: &str) -> Ended {
         self.run_as(command("", text)).await
+    }
+
+    /// Runs a text under a name that no other coordinator of the session has used.
+    pub(super) async fn run_once(&mut self, id: &str, text: &str) -> Ended {
+        let spec = command(id, text);
+        let id = spec.id.clone();
+        drop(self.link.send(&Ask::Run { spec }));
+        self.end_of(&id).await
     }
 
     /// Runs a command to its end.

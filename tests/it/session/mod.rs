@@ -1,5 +1,6 @@
 //! Sessions with a real stage, real holders and a real bash.
 
+mod adoption;
 mod background;
 mod capture;
 mod capture_queries;

@@ -66,7 +66,6 @@ impl Scene {
             allowed: BTreeMap::from([("LANG".to_owned(), "C".to_owned())]),
             open_ended: false,
             detached,
-            open_ended: false,
         });
         self
     }

@@ -316,6 +316,10 @@ fn a_coordinators_own_log_is_kept_short_while_it_runs() {
     std::fs::write(&log, vec![b'x'; 5 * 1024 * 1024]).unwrap();
     let stderr = std::fs::OpenOptions::new().append(true).open(&log).unwrap();
     let child = house.command(&["serve"]).stderr(stderr).spawn().unwrap();
+    wait_for("it to listen", || match runtime(&house).0.exists() {
+        true => Ok(()),
+        false => Err(String::new()),
+    });
     wait_for("the log to be begun anew", || {
         house.exec("true");
         match log.with_extension("log.1").metadata() {

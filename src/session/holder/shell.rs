@@ -442,9 +442,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("bash"), "").unwrap();
         std::os::unix::fs::symlink("bash", folder.path().join("sh")).unwrap();
-        assert!(leads_to(&folder.path().join("sh"), &["bash"]));
-        assert!(!leads_to(&folder.path().join("sh"), &["zsh"]));
-        assert!(!leads_to(&folder.path().join("nosuch"), &["bash"]));
+        assert!(table::leads_to(&folder.path().join("sh"), &["bash"]));
+        assert!(!table::leads_to(&folder.path().join("sh"), &["zsh"]));
+        assert!(!table::leads_to(&folder.path().join("nosuch"), &["bash"]));
     }
 
     #[test]

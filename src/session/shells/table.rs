@@ -119,7 +119,7 @@ pub(in crate::session) fn file_of(table: &Table, path: &str) -> Option<PathBuf> 
 }
 
 /// True when the file is, in the end, a program of one of these names.
-fn leads_to(file: &Path, names: &[&str]) -> bool {
+pub(in crate::session) fn leads_to(file: &Path, names: &[&str]) -> bool {
     !names.is_empty()
         && std::fs::canonicalize(file).is_ok_and(|program| {
             program.file_name().is_some_and(|name| names.iter().any(|&other| name == other))

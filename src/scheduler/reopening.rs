@@ -159,13 +159,13 @@ impl Schedule {
         } else {
             self.start_over(&[task], now);
         }
-        let behind = self.skipped_behind(task);
+        let behind = self.waiting_behind(task);
         self.start_over(&behind, now);
     }
 
-    /// The tasks that were skipped because of how `task` had ended, in an order in which each comes
-    /// after what it waits for.
-    fn skipped_behind(&self, task: usize) -> Vec<usize> {
+    /// The tasks that wait for `task`, and those that were skipped because of how it had ended,
+    /// with all behind these.
+    fn waiting_behind(&self, task: usize) -> Vec<usize> {
         let mut found = vec![task];
         let mut seen = BTreeSet::from([task]);
         let mut at = 0;
@@ -173,11 +173,15 @@ impl Schedule {
             at += 1;
             for place in self.graph.dependents(from) {
                 let next = self.graph.dependent(from, place).task;
-                let skipped = matches!(
-                    self.tasks[next].state,
-                    State::Skipped { reason: TaskReason::Task(TaskCause::Dependency { .. }) }
-                );
-                if skipped && seen.insert(next) {
+                let waits = match &self.tasks[next].state {
+                    State::Skipped { reason: TaskReason::Task(TaskCause::Dependency { .. }) } => {
+                        true
+                    }
+                    State::Blocked { .. } => from == task,
+                    State::Ready => from == task && self.tasks[next].attempts == 0,
+                    _ => false,
+                };
+                if waits && seen.insert(next) {
                     found.push(next);
                 }
             }

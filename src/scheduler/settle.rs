@@ -167,8 +167,13 @@ impl Schedule {
         now: Timestamp,
     ) -> bool {
         let record = &self.tasks[task];
-        let waits = matches!(record.state, State::Blocked { .. } | State::Ready);
-        if !waits || record.attempts > 0 {
+        let waits = match record.state {
+            // Also one that has run before and waits for its conditions anew.
+            State::Blocked { .. } => true,
+            State::Ready => record.attempts == 0,
+            _ => false,
+        };
+        if !waits {
             return false;
         }
         self.withdraw(task);

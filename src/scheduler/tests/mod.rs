@@ -2,6 +2,7 @@
 
 mod acts;
 mod attempts;
+mod chaos;
 mod endings;
 mod laws;
 mod open;

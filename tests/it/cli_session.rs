@@ -182,7 +182,11 @@ fn results_are_read_without_a_coordinator() {
     wait_until(&house, "s", "busy");
     let status = house.call(&["status", "--json"]).json();
     let pid = status["coordinator"]["pid"].to_string();
-    assert!(std::process::Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
+    // Its client would bring the next one.
+    for (signal, pid) in [("-STOP", &child.id().to_string()), ("-KILL", &pid)] {
+        assert!(std::process::Command::new("kill").args([signal, pid]).status().unwrap().success());
+    }
+    child.kill().unwrap();
     child.wait().unwrap();
     wait_for("the coordinator to be gone", || {
         let status = house.call(&["status", "--json"]).json();

@@ -183,10 +183,10 @@ fn results_are_read_without_a_coordinator() {
     let status = house.call(&["status", "--json"]).json();
     let pid = status["coordinator"]["pid"].to_string();
     // Its client would bring the next one.
-    let client = child.id().to_string();
-    for args in [["-STOP", &client], ["-KILL", &pid], ["-KILL", &client]] {
-        assert!(std::process::Command::new("kill").args(args).status().unwrap().success());
+    for (signal, pid) in [("-STOP", &child.id().to_string()), ("-KILL", &pid)] {
+        assert!(std::process::Command::new("kill").args([signal, pid]).status().unwrap().success());
     }
+    child.kill().unwrap();
     child.wait().unwrap();
     wait_for("the coordinator to be gone", || {
         let status = house.call(&["status", "--json"]).json();

@@ -336,9 +336,10 @@ impl Recalled {
 
     fn retried(&mut self, task: usize, at: Timestamp) -> Result<(), Unfit> {
         self.is_member(task)?;
-        let is_settled = self.schedule.task(task).is_some_and(|view| {
-            view.state.is_terminal() || view.state == TaskState::Escalated
-        });
+        let is_settled = self
+            .schedule
+            .task(task)
+            .is_some_and(|view| view.state.is_terminal() || view.state == TaskState::Escalated);
         if !is_settled || !self.schedule.takes_retries() {
             return Err(Unfit::NotSettled(self.plan.tasks[task].id.to_string()));
         }

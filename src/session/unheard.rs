@@ -39,16 +39,16 @@ mod tests {
     fn a_torn_line_costs_no_other() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(read(folder.path()).unwrap(), []);
-        let whole = "{\"seq\":1,\"fact\":\"output\",\"end\":7}\n\
-                     {\"seq\":1,\"fact\":\"output\",\"end\":7}\n\
-                     {\"seq\":2,\"fact\":\"answered\",\"command\":\"c\",\"prompt\":\"ü\"}\n";
+        let whole = "{\"seq\":1,\"body\":{\"output\":{\"end\":7}}}\n\
+                     {\"seq\":1,\"body\":{\"output\":{\"end\":7}}}\n\
+                     {\"seq\":2,\"body\":{\"answered\":{\"command\":\"c\",\"prompt\":\"ü\"}}}\n";
         let bytes = whole.as_bytes();
         for end in 0..=bytes.len() {
             std::fs::write(folder.path().join(UNHEARD), &bytes[..end]).unwrap();
             let seen: Vec<u64> = read(folder.path()).unwrap().iter().map(|f| f.seq).collect();
             // A line is whole from its last bracket on, its end or not.
             let expected = match end {
-                ..33 => vec![],
+                ..37 => vec![],
                 _ if end < bytes.len() - 1 => vec![1],
                 _ => vec![1, 2],
             };

@@ -64,6 +64,7 @@ impl Scene {
             options: RunOptions { jobs: 4, ..RunOptions::default() },
             selected: None,
             allowed: BTreeMap::from([("LANG".to_owned(), "C".to_owned())]),
+            open_ended: false,
             detached,
         });
         self

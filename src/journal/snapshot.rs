@@ -72,37 +72,8 @@ pub fn is_due(dir: &Path) -> Result<bool, JournalError> {
     Ok(behind > DUE_BYTES)
 }
 
-<<<<<<< HEAD
-/// Hands every line to `on_line` that a snapshot of that reach would be made of.
-///
-/// # Errors
-/// When the journal cannot be read.
-pub fn read_to(
-    dir: &Path,
-    reach: Reach,
-    on_line: &mut dyn FnMut(Line),
-) -> Result<(), JournalError> {
-    walk_to(dir, reach, on_line).map(drop)
-}
-
-fn walk_to(dir: &Path, reach: Reach, on_line: &mut dyn FnMut(Line)) -> Result<Chain, JournalError> {
-    let on_line = &mut |line| {
-        on_line(line);
-        ControlFlow::Continue(())
-    };
-    let reached = match reach {
-        Reach::End => walk(dir, on_line)?,
-        Reach::Closed => walk_closed(dir, on_line)?,
-    };
-    Ok(reached.chain)
-}
-
-/// Takes a snapshot of the lines that are to be kept. The line that comes next begins a segment,
-/// or does already.
-=======
 /// Takes a snapshot at the journal's end, of the lines that are to be kept. Nobody may be writing.
 /// The next line begins a segment.
->>>>>>> parent of a085f0e (Merge commit '58d5a4a' into w-final)
 ///
 /// # Errors
 /// When the journal cannot be read, or the file cannot be written.

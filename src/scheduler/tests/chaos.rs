@@ -394,8 +394,12 @@ impl World {
                     self.story()
                 ));
             }
-            let granted = self.granted.get(&task).copied().unwrap_or(0);
-            // A service that ended with its run is needed again by one that goes on.
+            // A service that ended with its run is needed again by one that goes on, and by a
+            // task of it that is tried again.
+            let granted = match self.plan.tasks[task].service {
+                Some(_) => self.granted.values().sum(),
+                None => self.granted.get(&task).copied().unwrap_or(0),
+            };
             let budget = 1 + self.plan.tasks[task].retries + granted + self.resumed;
             if view.attempts > budget {
                 return Err(format!("{task} had {} attempts of {budget}", view.attempts));

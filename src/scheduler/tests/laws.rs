@@ -19,14 +19,14 @@ const TAGS: [&str; 3] = ["a", "b", "c"];
 
 /// What a run is made of.
 #[derive(Clone, Debug)]
-struct Case {
-    plan: Plan,
-    options: RunOptions,
-    selected: Option<Vec<usize>>,
+pub(super) struct Case {
+    pub(super) plan: Plan,
+    pub(super) options: RunOptions,
+    pub(super) selected: Option<Vec<usize>>,
     /// Seeds the choice of what happens next.
-    choices: u64,
+    pub(super) choices: u64,
     /// Whether requests from outside are among what happens.
-    requests: bool,
+    pub(super) requests: bool,
 }
 
 prop_compose! {
@@ -53,7 +53,7 @@ prop_compose! {
     }
 }
 
-fn a_case() -> impl Strategy<Value = Case> {
+pub(super) fn a_case() -> impl Strategy<Value = Case> {
     (0..12_usize).prop_flat_map(|count| {
         let tasks: Vec<_> = (0..count).map(a_task).collect();
         let capacities = prop::collection::vec(1..3_u32, 3);
@@ -264,7 +264,7 @@ impl<'a> Watcher<'a> {
 }
 
 /// How an attempt ends that was asked to, or was not.
-fn end_of(kind: u32, ending: Option<EndWhy>) -> AttemptEnd {
+pub(super) fn end_of(kind: u32, ending: Option<EndWhy>) -> AttemptEnd {
     match (ending, kind % 8) {
         (Some(EndWhy::ServiceDone), 1..) => AttemptEnd::Succeeded,
         (Some(EndWhy::Unanswered), 1..) => needs_input(),

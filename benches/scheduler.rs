@@ -8,21 +8,28 @@
 //! Each line is one shape at one size: the median of the rounds, tasks a second, and the cost a
 //! task beside that of the smallest size. The last column stays near 1 when a dispatch costs
 //! O(log n), and grows with the size when something scans.
+//!
+//! Below them the recall of a million records (`Recall::fold`, without reading and parsing them):
+//! of many small runs, of large ones, and of standing runs that tasks were added to one by one.
 #![expect(clippy::print_stdout, reason = "a bench talks to whoever runs it")]
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use callboard::domain::event::{AttemptEnd, RunOptions};
-use callboard::domain::outcome::RunOutcome;
+use callboard::domain::event::{AttemptEnd, Event as Fact, RunOptions};
+use callboard::domain::ids::{AttemptId, RunId};
+use callboard::domain::outcome::{CommandState, RunOutcome, TaskState};
 use callboard::domain::plan::{
     AdapterKind, Agent, Dependency, OnInput, Plan, ResourceLimits, TaskSpec, TimeLimits, When,
 };
 use callboard::domain::time::Timestamp;
 use callboard::scheduler::Schedule;
 use callboard::scheduler::event::{Effect, Event};
+use callboard::scheduler::recall::{RESUMABLE_MAX, Recall, SUCCEEDED_MAX};
 
+/// How many records are recalled, about.
+const RECORDS: usize = 1_000_000;
 const SIZES: [usize; 4] = [1_000, 10_000, 50_000, 100_000];
 const ROUNDS: usize = 5;
 const LAYERS: usize = 100;
@@ -54,6 +61,94 @@ fn main() {
             );
         }
     }
+    println!("\n{:16} {:>8} {:>8} {:>10} {:>12}", "recall", "runs", "records", "ms", "records/s");
+    for (name, tasks, is_standing) in
+        [("small runs", 10, false), ("large runs", 50_000, false), ("standing runs", 50_000, true)]
+    {
+        recall(name, tasks, is_standing);
+    }
+}
+
+/// Recalls runs of so many tasks, a million records in all.
+fn recall(name: &str, tasks: usize, is_standing: bool) {
+    let story = |run: usize| story(&format!("r{run}"), tasks, is_standing);
+    let runs = (RECORDS / story(0).len()).max(1);
+    let facts: Vec<Fact> = (0..runs).flat_map(story).collect();
+    let mut times: Vec<Duration> = (0..ROUNDS)
+        .map(|_| {
+            let began = Instant::now();
+            let mut recall = Recall::default();
+            for (at, fact) in (0..).zip(&facts) {
+                recall.fold(Timestamp(at), fact);
+            }
+            let elapsed = began.elapsed();
+            assert_eq!(recall.misfits().1, 0);
+            assert_eq!(recall.open().count(), 0);
+            assert!(recall.ended().count() <= RESUMABLE_MAX + SUCCEEDED_MAX);
+            elapsed
+        })
+        .collect();
+    times.sort_unstable();
+    let seconds = times[ROUNDS / 2].as_secs_f64();
+    println!(
+        "{name:16} {runs:>8} {:>8} {:>10.2} {:>12.0}",
+        facts.len(),
+        seconds * 1e3,
+        facts.len() as f64 / seconds
+    );
+}
+
+/// What a run of tasks behind one another leaves in the journal.
+fn story(run: &str, tasks: usize, is_standing: bool) -> Vec<Fact> {
+    let id = RunId::from(run);
+    let mut plan = plan(tasks, chain);
+    let added = if is_standing { std::mem::take(&mut plan.tasks) } else { vec![] };
+    let mut facts = vec![Fact::RunSubmitted {
+        run: id.clone(),
+        plan: Box::new(plan),
+        options: RunOptions::default(),
+        selected: None,
+        allowed: BTreeMap::new(),
+        detached: true,
+        open_ended: is_standing,
+    }];
+    facts.extend(added.into_iter().map(|task| Fact::TaskAdded {
+        run: id.clone(),
+        task: Box::new(task),
+        after_others: vec![],
+        ticket: None,
+    }));
+    for at in 0..tasks {
+        let name = format!("task{at}");
+        let attempt = AttemptId { run: id.clone(), task: name.as_str().into(), attempt: 1 };
+        let session: callboard::domain::ids::SessionId = format!("s-{run}-{at}").as_str().into();
+        let command: callboard::domain::ids::CommandId = format!("s-{run}-{at}.1").as_str().into();
+        let (agent, end) = ("agent15".into(), AttemptEnd::Succeeded);
+        let text = "true".to_owned();
+        facts.extend([
+            Fact::AttemptStarted { attempt: attempt.clone(), agent, session: session.clone() },
+            Fact::CommandStarted { session: session.clone(), command: command.clone(), text },
+            Fact::CommandEnded {
+                session: session.clone(),
+                command,
+                state: CommandState::Completed,
+                reason: None,
+                exit_code: Some(0),
+                duration_ms: 1,
+            },
+            Fact::SessionClosed { session },
+            Fact::AttemptEnded { attempt, end },
+            Fact::TaskSettled {
+                run: id.clone(),
+                task: at,
+                state: TaskState::Succeeded,
+                reason: None,
+            },
+        ]);
+    }
+    let (outcome, counts) = (RunOutcome::Succeeded, BTreeMap::new());
+    facts.push(Fact::RunEnded { run: id, outcome, exit_code: 0, counts });
+    facts
 }
 
 /// All at once.

@@ -153,6 +153,7 @@ pub(super) fn to_resume(state: &Path, run: &RunId) -> Result<(Arc<Plan>, RunOpti
     let recall = recall(state)?;
     let Some(recalled) = recall.run(run) else {
         return Err(match report(state, run)? {
+            Some(report) if report.outcome == Some(RunOutcome::Succeeded) => has_succeeded(run),
             Some(_) => {
                 let message = format!("run `{run}` ended too long ago to be resumed");
                 Failure::usage(message).hint("run its manifest again")
@@ -161,10 +162,13 @@ pub(super) fn to_resume(state: &Path, run: &RunId) -> Result<(Arc<Plan>, RunOpti
         });
     };
     if matches!(recalled.ended, Some((RunOutcome::Succeeded, _))) {
-        let message = format!("run `{run}` has succeeded: nothing of it is left to do");
-        return Err(Failure::usage(message));
+        return Err(has_succeeded(run));
     }
     Ok((Arc::clone(&recalled.plan), recalled.options.clone()))
+}
+
+fn has_succeeded(run: &RunId) -> Failure {
+    Failure::usage(format!("run `{run}` has succeeded: nothing of it is left to do"))
 }
 
 /// How a run ended; one that has not, and has no coordinator, is incomplete.

@@ -271,8 +271,9 @@ fn only_the_latest_runs_are_remembered_once_they_have_ended() {
     }
     let names: Vec<&str> = recall.ended().map(RunId::as_str).collect();
     assert_eq!(names.len(), RESUMABLE_MAX + SUCCEEDED_MAX);
-    assert_eq!((names[0], names[RESUMABLE_MAX - 1]), ("twice", "bad62"));
+    assert_eq!((names[0], names[1], names[RESUMABLE_MAX - 1]), ("twice", "bad0", "bad62"));
     assert_eq!(names[RESUMABLE_MAX], "good84");
+    assert!(recall.run(&"twice".into()).is_some(), "it has ended once");
     recall.fold(Timestamp(999), &submitted("last", &plan, false));
     recall.fold(Timestamp(999), &over("last", RunOutcome::Incomplete));
     assert!(recall.run(&"twice".into()).is_none() && recall.run(&"bad0".into()).is_some());

@@ -244,7 +244,8 @@ impl Player {
 
     fn add_something(&mut self) {
         let count = self.plan.tasks.len();
-        let mut task = TaskSpec { priority: self.rng.random_range(0..3), ..spec(&format!("x{count}")) };
+        let mut task =
+            TaskSpec { priority: self.rng.random_range(0..3), ..spec(&format!("x{count}")) };
         task.retries = self.rng.random_range(0..2);
         if self.rng.random_bool(0.2) {
             task.service = Some(Service { ready: Ready::Port(1) });

@@ -74,10 +74,8 @@ fn recalled(plan: Plan, facts: &[Fact]) -> Stage {
 fn what_does_not_fit_is_told_and_changes_nothing() {
     let plan = plan(vec![task("a"), task("b").after("a")]);
     let unknown = |task: &str| Unfit::NoSuchTask(task.to_owned());
-    let behind = |on| TaskSpec {
-        after: vec![Dependency { task: on, when: When::Success }],
-        ..spec("c")
-    };
+    let behind =
+        |on| TaskSpec { after: vec![Dependency { task: on, when: When::Success }], ..spec("c") };
     let back = Unfit::AttemptsGoBack { task: "a".to_owned(), attempt: 2, latest: 3 };
     let never = Unfit::NeverStarted { task: "a".to_owned(), attempt: 4 };
     let other_agent = Fact::AttemptStarted {
@@ -162,11 +160,16 @@ fn a_run_that_has_nothing_left_ends_at_once() {
 #[test]
 fn an_attempt_that_was_being_ended_is_known_to_be() {
     let tasks = vec![task("a"), task("b").retries(3), task("c").after("b")];
-    let facts = [started("a", 1), started("b", 1), Fact::TaskCancelled { run: "r".into(), task: 1 }];
+    let facts =
+        [started("a", 1), started("b", 1), Fact::TaskCancelled { run: "r".into(), task: 1 }];
     let mut run = recalled(plan(tasks), &facts);
     assert!(run.hear(Event::GoOn).is_empty());
     assert!(run.view("b").ending.is_some() && run.view("a").ending.is_none());
-    assert_eq!(run.fails("b"), ["b cancelled", "c skipped: b cancelled"], "no retry is spent on it");
+    assert_eq!(
+        run.fails("b"),
+        ["b cancelled", "c skipped: b cancelled"],
+        "no retry is spent on it"
+    );
 }
 
 #[test]
@@ -206,14 +209,10 @@ fn a_service_that_failed_while_it_was_ended_stays_failed() {
 
 #[test]
 fn what_was_settled_from_outside_stays_so() {
-    let reason = TaskReason::Task(TaskCause::Dependency {
-        task: "q/x".into(),
-        state: TaskState::TimedOut,
-    });
-    let after_a = TaskSpec {
-        after: vec![Dependency { task: 0, when: When::Success }],
-        ..spec("b")
-    };
+    let reason =
+        TaskReason::Task(TaskCause::Dependency { task: "q/x".into(), state: TaskState::TimedOut });
+    let after_a =
+        TaskSpec { after: vec![Dependency { task: 0, when: When::Success }], ..spec("b") };
     let facts = [
         added(spec("a"), &["q/x"]),
         added(after_a, &[]),

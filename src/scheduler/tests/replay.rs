@@ -1,8 +1,8 @@
 //! Laws of recalls: whatever a run was, its records give it back, at every point of them.
 
 use proptest::prelude::*;
-use rand::rngs::Xoshiro256PlusPlus;
 use rand::SeedableRng as _;
+use rand::rngs::Xoshiro256PlusPlus;
 
 use super::laws::a_case;
 use super::player::{Facts, Player, Retries, picture, recall, retries, run, story};

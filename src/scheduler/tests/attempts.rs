@@ -363,3 +363,46 @@ fn every_phase_that_could_hang_has_a_deadline() {
     let done = attempt.step(closed(), at(15_001));
     assert_eq!(done, [Effect::Done { end: AttemptEnd::Cancelled, survivors: vec![] }]);
 }
+
+/// An attempt whose session was found by another coordinator: what it hears first, and what follows.
+#[test]
+fn a_recalled_attempt_goes_on_where_its_session_is() {
+    use Role::{Step, Verify};
+    let since = Timestamp(400);
+    let table = [
+        // Only being opened: its commands are given to it from the first on.
+        (verified(&["a", "b"]), None, Event::Opened, vec![run(0, Step)]),
+        (verified(&["a", "b"]), Some(0), completed(0), vec![run(1, Step)]),
+        (verified(&["a", "b"]), Some(1), completed(1), vec![run(2, Verify)]),
+        (verified(&["a", "b"]), Some(2), completed(2), vec![Effect::CloseSession]),
+        // It has no such command: as if it had been given none.
+        (steps(&["a"]), Some(7), Event::Opened, vec![run(0, Step)]),
+        // What it was given before is over.
+        (steps(&["a", "b"]), Some(1), completed(0), vec![]),
+        (steps(&["a"]), Some(0), question(), vec![Effect::InputAwaited]),
+        (service(&["a", "b"]), Some(1), Event::ServiceReady, vec![Effect::ServiceReady]),
+    ];
+    for (task, latest, event, effects) in table {
+        let mut attempt = Attempt::recalled(&task, latest, since, T0);
+        assert_eq!(attempt.step(event.clone(), T0), effects, "{latest:?} {event:?}");
+    }
+}
+
+#[test]
+fn a_recalled_attempt_keeps_its_deadlines() {
+    let mut task = service(&["a", "b"]);
+    task.limits.timeout_ms = Some(500);
+    let since = Timestamp(400);
+    let deadline = |latest| Attempt::recalled(&task, latest, since, T0).deadline();
+    assert_eq!(deadline(Some(0)), None, "only a service has to be ready");
+    assert_eq!(deadline(Some(1)), Some(Timestamp(900)), "from when it began");
+    assert!(deadline(None).is_some_and(|at| at > T0), "a session has to open");
+    let mut late = Attempt::recalled(&task, Some(1), since, T0);
+    let ends = late.step(Event::Tick, T0);
+    assert!(matches!(ends[..], [Effect::EndCommand { index: 1, .. }]), "{ends:?}");
+    // Told to end and lost, it is over.
+    let mut attempt = Attempt::recalled(&steps(&["a"]), Some(0), since, T0);
+    let _ending = attempt.step(Event::End(EndWhy::Cancelled), T0);
+    let over = attempt.step(Event::Lost { survivors: vec![] }, T0);
+    assert!(matches!(over[..], [Effect::Done { .. }]) && attempt.is_over(), "{over:?}");
+}

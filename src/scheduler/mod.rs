@@ -26,6 +26,7 @@ mod retry;
 mod run;
 mod settle;
 mod task;
+mod unfit;
 mod verdict;
 mod view;
 

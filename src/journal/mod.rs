@@ -39,10 +39,7 @@
 //!
 //! A torn tail (the last line of the last segment, incomplete or damaged) is what a crash leaves;
 //! it is cut and reported. Anything else that is wrong is refused with segment, offset and cause.
-//! What reading cannot see is the loss of whole lines at the end; the board, which remembers how
-//! far it is folded, shows that one.
-//!
-//! A start reads the latest snapshot (`snapshot`) and what follows it.
+//! Whole lines lost at the end only the board shows. A start reads the latest snapshot first.
 
 mod append;
 mod disk;

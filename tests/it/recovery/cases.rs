@@ -105,11 +105,15 @@ fn orc_26_a_pid_that_came_round_again_is_not_signalled() {
             holder: holder.clone(),
         },
     });
-    let (journal, _) = Journal::open(&ward.state().join("journal"), |_| {}).unwrap();
+    // A child of the dead one's, between fork and exec, may have the lock for a moment more.
+    let (journal, _) = wait_for("the journal's lock", || {
+        let opened = Journal::open(&ward.state().join("journal"), |_| {});
+        opened.map_err(|error| error.to_string())
+    });
     journal.append(lies.to_vec(), true).wait().unwrap();
     drop(journal);
     let facts = format!(
-        "{{\"seq\":1,\"fact\":\"opened\",\"holder\":{pid},\"start_time\":1,\"shell\":{pid}}}\n",
+        "{{\"seq\":1,\"body\":{{\"opened\":{{\"holder\":{pid},\"start_time\":1,\"shell\":{pid}}}}}}}\n",
         pid = innocent.id()
     );
     let sessions = ward.state().join("sessions");

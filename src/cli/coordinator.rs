@@ -1,6 +1,7 @@
 //! The doors between the command line and the daemon: where a workspace's coordinator is, and
 //! becoming one. This is the one file of the command line that knows the daemon.
 
+use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
@@ -8,15 +9,19 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::client::Connection;
+use super::client::{Connection, WireError};
 use super::failure::{Failure, Kind, reason};
-use super::sources::{current_folder, real_folder};
+use super::sources::{current_folder, load_agents, real_folder};
 use super::starter::{connect_or_start, is_absence, is_kept, kept_environment};
 use super::{log, output};
+use crate::control::{Answer, Call};
 use crate::daemon;
 use crate::daemon::http::{HttpOptions, HttpPlace};
+use crate::daemon::ownership;
 use crate::daemon::serve::{ServeError, ServeOptions, serve};
 use crate::daemon::shelf;
+pub(super) use crate::daemon::litter::{Collection, Litter};
+use crate::daemon::litter::{self, LitterError, RETENTION_MS};
 pub(super) use crate::daemon::shelf::{Expired, Shelved, results};
 use crate::daemon::workspace::{Places, Workspace, WorkspaceError};
 use crate::domain::ids::SessionId;
@@ -261,8 +266,60 @@ pub(super) fn become_coordinator(
     let http = http.map(|address| HttpOptions { address, told: tell_http });
     serve(&ServeOptions { root, for_client, http }).map_err(|error| match &error {
         ServeError::Http { address, source } => no_http(*address, source),
-        _ => Failure::new(Kind::Coordinator, error.to_string()),
+        _ => no_coordinator(error),
     })
+}
+
+fn no_coordinator(error: ServeError) -> Failure {
+    match error {
+        ServeError::Journal(error) => error.into(),
+        ServeError::Append(error) => error.into(),
+        ServeError::Workspace(error) => error.into(),
+        ServeError::Io { doing, source } => {
+            Failure::new(Kind::Machine, format!("{doing}: {}", reason(&source)))
+        }
+        error => Failure::new(Kind::Coordinator, error.to_string()),
+    }
+}
+
+/// What the workspace keeps longer than it has to; removed with `apply`.
+///
+/// # Errors
+/// When it cannot be looked at or removed, or nobody can tell who has the workspace.
+pub(super) fn collect(told: Option<&Path>, apply: bool) -> Result<Collection, Failure> {
+    let around = look(told)?;
+    let Some(workspace) = Workspace::look(&places()?, &around.root)? else {
+        let schema_version = crate::domain::result::SCHEMA_VERSION;
+        return Ok(Collection { schema_version, applied: apply, bytes: 0, items: Vec::new() });
+    };
+    let agents = load_agents(None, &around.root)?;
+    let retention_ms = agents.session_defaults.retention_ms.unwrap_or(RETENTION_MS);
+    let (open, _turn) = match around.place.as_ref().map(Place::connect).transpose()?.flatten() {
+        Some(mut connection) => (open_sessions(&mut connection)?, None),
+        // Without one nobody may begin to use what is being removed.
+        None if apply => {
+            let now = super::verbs::session::reading::now();
+            let taken = ownership::take(&workspace, env!("CARGO_PKG_VERSION"), now);
+            let turn = taken.map_err(|error| {
+                Failure::new(Kind::Coordinator, error.to_string()).hint("call again in a moment")
+            })?;
+            (HashSet::new(), Some(turn))
+        }
+        None => (HashSet::new(), None),
+    };
+    litter::collect(&workspace, open, retention_ms, apply).map_err(|error| match error {
+        LitterError::Journal(error) => error.into(),
+        LitterError::Io { path, source } => Failure::file(&path, "look after", &source),
+    })
+}
+
+fn open_sessions(connection: &mut Connection) -> Result<HashSet<SessionId>, Failure> {
+    match connection.ask(Call::ListSessions)? {
+        Answer::Sessions { sessions } => {
+            Ok(sessions.into_iter().map(|session| session.session_id).collect())
+        }
+        _ => Err(WireError::Unexpected { call: "list sessions" }.into()),
+    }
 }
 
 fn tell_http(place: &HttpPlace) {

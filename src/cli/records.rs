@@ -141,7 +141,15 @@ pub(super) fn recall(state: &Path) -> Result<Recall, Failure> {
     });
     match read {
         Ok(_) | Err(JournalError::Missing { .. }) => Ok(recall),
-        Err(error) => Err(Failure::new(Kind::Machine, error.to_string())),
+        Err(error) => {
+            // What comes before the damage is still worth telling.
+            static ONCE: Once = Once::new();
+            let failure = Failure::from(error);
+            ONCE.call_once(|| {
+                output::note(format!("warning: {}: what follows is not known\n", failure.message));
+            });
+            Ok(recall)
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use super::client::{Connection, WireError};
 use super::coordinator::Place;
 use super::failure::{Failure, Kind, reason};
+use super::exit;
 use super::log::{self, LOG_BYTES_MAX};
 use crate::control::FailureKind;
 
@@ -165,7 +166,11 @@ impl Starter<'_> {
         } else {
             format!("the coordinator ended at once ({status}):\n{words}")
         };
-        self.failure(message)
+        let kind = match status.code() {
+            Some(code) if code == i32::from(exit::ENVIRONMENT) => Kind::Machine,
+            _ => Kind::Coordinator,
+        };
+        Failure { kind, ..self.failure(message) }
     }
 
     fn lateness(&self, child: &Child) -> Failure {
@@ -229,7 +234,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("serve.log"), "of an earlier start\n").unwrap();
         let failure = start(folder.path(), "echo 'journal: broken' >&2; exit 3").unwrap_err();
-        assert_eq!(failure.kind, Kind::Coordinator);
+        assert_eq!(failure.kind, Kind::Machine);
         assert!(failure.message.contains("  journal: broken"), "{}", failure.message);
         assert!(!failure.message.contains("earlier"), "{}", failure.message);
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::action::{Action, ExecForm};
-use super::desk::{Desk, not_found};
+use super::desk::{Desk, NO_ROOM, not_found};
 use super::inbox::ConnectionId;
 use super::names;
 use super::rejoining::Resumption;
@@ -153,7 +153,13 @@ impl Desk {
             tasks: self.task_lines(),
             sessions: self.session_lines(),
             waiting: self.waiting(),
+            remarks: self.remarks(),
         }
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let full = (!self.has_room).then(|| NO_ROOM.to_owned());
+        self.remarks.iter().cloned().chain(full).collect()
     }
 
     pub(super) fn new_session(

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
@@ -15,13 +16,14 @@ use super::rejoining::unknown_ticket;
 use super::sessions::{Asker, EXEC_KEEP};
 use super::shelf::{Entry, Writers};
 use super::story::CommandStory;
-use super::{adoption, probe, reading, reports, retention, shelf};
+use super::{adoption, compaction, probe, reading, reports, retention, shelf};
 use crate::board::Board;
 use crate::control::{Answer, Failure, FailureKind, Notice, Response};
 use crate::domain::board::{BoardEntry, BoardView};
 use crate::domain::ids::{SessionId, WorkspaceId};
 use crate::domain::session::SessionSpec;
 use crate::domain::time::Timestamp;
+use crate::journal::snapshot::Reach;
 use crate::session::identity;
 use crate::session::link::{Asks, Facts, HolderLink, Stage};
 use crate::session::shells::driver_folder;
@@ -49,6 +51,8 @@ pub(super) struct Crew {
     links: HashMap<SessionId, Link>,
     clients: HashMap<ConnectionId, Client>,
     records: Writers,
+    /// Held while the journal is being tidied.
+    tidying: Arc<Mutex<()>>,
     /// True while the board has entries that its snapshot file lacks.
     board_changed: bool,
     /// What our word counts with holders that others made.
@@ -89,6 +93,7 @@ impl Crew {
             links: HashMap::new(),
             clients: HashMap::new(),
             records: Writers::default(),
+            tidying: Arc::default(),
             board_changed: true,
         }
     }
@@ -124,6 +129,7 @@ impl Crew {
         match action {
             Action::Respond { connection, response } => self.respond(connection, response),
             Action::Open { spec, then } => self.open(*spec, then),
+            Action::FailOpen { session, message } => self.report_failed_open(session, message),
             Action::Tell { session, ask } => self.tell(session, ask),
             Action::Probe { session, command, url } => {
                 if let Some(link) = self.links.get_mut(&session) {
@@ -223,6 +229,7 @@ impl Crew {
     /// Looks for orphans and old transcripts, away from the loop.
     fn tidy(&self, open: Vec<SessionId>, retention_ms: u64, orphans: bool, now: Timestamp) {
         let (sessions, socket) = (self.folders.sessions.clone(), self.folders.socket.clone());
+        let (journal, turn) = (self.folders.journal.clone(), Arc::clone(&self.tidying));
         if orphans {
             let known = open.iter().cloned().collect();
             tokio::spawn(adoption::close_stragglers(self.folders.doors.clone(), self.epoch, known));
@@ -234,6 +241,10 @@ impl Crew {
             let open = open.into_iter().collect();
             if let Err(error) = retention::sweep(&sessions, &open, retention_ms, now) {
                 tracing::warn!(%error, "old transcripts cannot be removed");
+            }
+            // One at a time: a long journal takes longer than the pause between two.
+            if let Ok(_turn) = turn.try_lock() {
+                tidy_journal(&journal, retention_ms);
             }
         });
     }
@@ -413,6 +424,18 @@ impl Crew {
             tracing::error!(%error, "the board cannot be read");
             BoardView::of(self.workspace.clone(), Vec::new())
         })
+    }
+}
+
+/// Takes a snapshot of what is written no more, and removes what only the past needs.
+fn tidy_journal(journal: &Path, retention_ms: u64) {
+    match compaction::compact_when_due(journal, Reach::Closed) {
+        Ok(true) => tracing::info!("took a snapshot of the journal"),
+        Ok(false) => {}
+        Err(error) => tracing::warn!(%error, "no snapshot of the journal can be taken"),
+    }
+    if let Err(error) = retention::sweep_journal(journal, retention_ms) {
+        tracing::warn!(%error, "old segments of the journal cannot be removed");
     }
 }
 

@@ -34,6 +34,10 @@ const AFTER_SESSION_MS: u64 = 60_000;
 /// And this long after it began when nobody came.
 const UNUSED_MS: u64 = 10_000;
 
+/// Why nothing is begun.
+pub(super) const NO_ROOM: &str =
+    "no space left on the disk of the state folder: nothing is begun that could not be recorded";
+
 /// How long a holder waits for a coordinator before it ends its tree and itself (design, section 5).
 const PATIENCE_MS: u64 = 5 * 60_000;
 
@@ -46,6 +50,8 @@ pub(super) struct Folders {
     pub sessions: PathBuf,
     /// `profiles/` of the state folder: what was captured of users' shells.
     pub profiles: PathBuf,
+    /// The journal.
+    pub journal: PathBuf,
     /// `runs/` of the state folder.
     pub runs: PathBuf,
     /// Where sessions' private temporary folders are made.
@@ -98,6 +104,10 @@ pub(super) struct Desk {
     pub(super) here: ProcessIdentity,
     /// Runs that have ended without success and can go on, by id; the latest.
     pub(super) resumable: BTreeMap<RunId, Run>,
+    /// What whoever asks for the status should know of the workspace itself.
+    pub(super) remarks: Vec<String>,
+    /// False while the disk is full: nothing new is begun then.
+    pub(super) has_room: bool,
     /// Told to leave everything to the coordinator that comes next.
     pub(super) handing_over: bool,
     /// How long a holder waits for a coordinator, in ms.
@@ -139,6 +149,8 @@ impl Desk {
             person: Claim::command_line(0),
             here: nobody(),
             resumable: BTreeMap::new(),
+            remarks: Vec::new(),
+            has_room: true,
             handing_over: false,
             patience_ms: PATIENCE_MS,
             since: now,
@@ -152,6 +164,11 @@ impl Desk {
     /// The same for this user.
     pub(super) fn of_user(self, uid: u32) -> Self {
         Self { person: Claim::command_line(uid), ..self }
+    }
+
+    /// The same with something to say.
+    pub(super) fn remarking(self, remarks: Vec<String>) -> Self {
+        Self { remarks, ..self }
     }
 
     /// The same in this boot and pid namespace.
@@ -297,6 +314,9 @@ impl Desk {
 
     /// A record that may reach the disk a little later.
     pub(super) fn record(&mut self, event: Fact, now: Timestamp) {
+        if !self.has_room && is_spared(&event) {
+            return;
+        }
         self.decision.records.push(Stamped { at: now, event });
     }
 
@@ -335,6 +355,21 @@ impl Desk {
 
     pub(super) fn is_terminating(&self) -> bool {
         self.terminating
+    }
+}
+
+/// What is left out of the journal while the disk is full, so that outcomes fit: of commands only
+/// their durations are learnt from it, and sessions have records of their own.
+fn is_spared(event: &Fact) -> bool {
+    matches!(event, Fact::CommandStarted { .. } | Fact::CommandEnded { .. })
+}
+
+/// The refusal of what is not begun on a full disk.
+pub(super) fn no_room() -> Failure {
+    Failure {
+        kind: FailureKind::Environment,
+        message: NO_ROOM.to_owned(),
+        hint: Some("make room, and call again: `callboard gc` says what it could remove".to_owned()),
     }
 }
 

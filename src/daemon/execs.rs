@@ -11,10 +11,14 @@ use crate::command::tier;
 use crate::control::{Answer, Exec, Failure, FailureKind};
 use crate::domain::ids::{CommandId, SessionId};
 use crate::domain::plan::{StopRule, TimeLimits};
+use crate::domain::result::Note;
 use crate::domain::session::{CommandSpec, SessionSpec, Shell, UnansweredInput};
 use crate::domain::time::Timestamp;
 use crate::policy::claim::Operation;
 use crate::session::wire::Ask;
+
+/// What a result says that may lack something of its output.
+const NO_SPACE: &str = "no space left on the disk of the state folder";
 
 impl Desk {
     pub(super) fn exec(&mut self, asker: Asker, exec: Exec, now: Timestamp) {
@@ -171,7 +175,10 @@ impl Desk {
             ready: None,
         };
         if let Some(session) = self.sessions.get_mut(session) {
-            let record = CommandRecord::new(id.clone(), exec.text.clone());
+            let mut record = CommandRecord::new(id.clone(), exec.text.clone());
+            if !self.has_room {
+                record.notes.push(Note::CaptureDegraded { message: NO_SPACE.to_owned() });
+            }
             session.take(CommandRecord { ticket: exec.ticket.clone(), ..record }, now);
         }
         let ask = Ask::Run { spec };

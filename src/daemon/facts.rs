@@ -270,7 +270,7 @@ impl Desk {
         }
     }
 
-    pub(super) fn command_ended(&mut self, id: &SessionId, end: CommandEnd, now: Timestamp) {
+    pub(super) fn command_ended(&mut self, id: &SessionId, mut end: CommandEnd, now: Timestamp) {
         let Some(session) = self.sessions.get_mut(id) else { return };
         session.used = now;
         let others = session.commands.iter().filter(|record| record.id != end.command);
@@ -287,6 +287,12 @@ impl Desk {
         let is_news = !std::mem::take(&mut record.is_retold);
         if is_news && end.state == CommandState::Completed && !is_stay {
             self.durations.record(&record.text, end.duration_ms);
+        }
+        let was_full = |note: &&Note| matches!(note, Note::CaptureDegraded { .. });
+        if let Some(note) = record.notes.iter().find(was_full)
+            && !end.notes.iter().any(|note| was_full(&note))
+        {
+            end.notes.push(note.clone());
         }
         record.end = Some(end.clone());
         let entry = Entry::Command { record: record.clone() };

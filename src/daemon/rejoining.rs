@@ -1,7 +1,7 @@
 //! Clients that come back, to a run or to a command, and runs that go on after their end.
 
 use super::action::Action;
-use super::desk::{Desk, not_found};
+use super::desk::{Desk, no_room, not_found};
 use super::runs::Run;
 use super::sessions::{Asker, Owner};
 use crate::control::{Answer, Call, ClosedWhy, Failure, FailureKind, Request};
@@ -71,6 +71,9 @@ impl Desk {
         let Some(run) = self.resumable.get(id) else {
             return self.refuse_asker(asker, self.not_resumable(id));
         };
+        if !self.has_room {
+            return self.refuse_asker(asker, no_room());
+        }
         if let Some(failure) = lacks(&run.plan, &with.env) {
             return self.refuse_asker(asker, failure);
         }

@@ -1,4 +1,4 @@
-//! The end of what sessions leave behind: transcripts older than their retention are removed, and
+//! The end of what is left behind: segments of the journal that only audits need, and transcripts older than their retention are removed, and
 //! the oldest ones when all together take too much room. What is gone is remembered by name.
 
 use std::collections::HashSet;
@@ -11,9 +11,14 @@ use std::time::{Duration, SystemTime};
 use super::shelf::{self, EXPIRED, Expired, RECORD};
 use crate::domain::ids::SessionId;
 use crate::domain::time::Timestamp;
+use crate::journal::{JournalError, Spare, remove_spare, spare_segments};
 
-/// Room for all transcripts of a workspace together (design, section 5).
-const BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
+/// Room for all that is kept of a workspace's past (design, section 5): transcripts, and segments of
+/// the journal that only audits need.
+const BYTES_MAX: u64 = TRANSCRIPT_BYTES_MAX + SEGMENT_BYTES_MAX;
+const TRANSCRIPT_BYTES_MAX: u64 = 1536 * 1024 * 1024;
+const SEGMENT_BYTES_MAX: u64 = 512 * 1024 * 1024;
+const _: () = assert!(BYTES_MAX == 2 * 1024 * 1024 * 1024);
 /// Length of the list of what is gone; past it the older half is forgotten.
 const EXPIRED_BYTES_MAX: u64 = 1024 * 1024;
 
@@ -47,7 +52,7 @@ pub(super) fn sweep(
     retention_ms: u64,
     now: Timestamp,
 ) -> io::Result<()> {
-    sweep_to(sessions, open, retention_ms, BYTES_MAX, now)
+    sweep_to(sessions, open, retention_ms, TRANSCRIPT_BYTES_MAX, now)
 }
 
 fn sweep_to(
@@ -57,6 +62,75 @@ fn sweep_to(
     bytes_max: u64,
     now: Timestamp,
 ) -> io::Result<()> {
+    for session in due(sessions, open, retention_ms, bytes_max)? {
+        remove(sessions, &session, now)?;
+    }
+    Ok(())
+}
+
+/// What `sweep` would remove: the ids of sessions with the room that they take.
+///
+/// # Errors
+/// When the folder of the sessions cannot be read.
+pub(super) fn due_transcripts(
+    sessions: &Path,
+    open: &HashSet<SessionId>,
+    retention_ms: u64,
+) -> io::Result<Vec<(SessionId, u64)>> {
+    let due = due(sessions, open, retention_ms, TRANSCRIPT_BYTES_MAX)?;
+    Ok(due.into_iter().map(|left| (left.id, left.bytes)).collect())
+}
+
+/// The segments of the journal that only the past needs, and that are older than `retention_ms`, or
+/// more than there is room for: oldest first.
+///
+/// # Errors
+/// When the journal cannot be read.
+pub(super) fn due_segments(
+    journal: &Path,
+    retention_ms: u64,
+) -> Result<Vec<Spare>, JournalError> {
+    due_segments_beyond(journal, retention_ms, SEGMENT_BYTES_MAX)
+}
+
+fn due_segments_beyond(
+    journal: &Path,
+    retention_ms: u64,
+    bytes_max: u64,
+) -> Result<Vec<Spare>, JournalError> {
+    let mut spare = match spare_segments(journal) {
+        Err(JournalError::Missing { .. }) => return Ok(Vec::new()),
+        found => found?,
+    };
+    let retention = Duration::from_millis(retention_ms);
+    let mut bytes = spare.iter().map(|spare| spare.bytes).sum::<u64>();
+    let mut count = 0;
+    for spare in &spare {
+        let is_old = spare.written.elapsed().unwrap_or_default() >= retention;
+        if !is_old && bytes <= bytes_max {
+            break;
+        }
+        bytes -= spare.bytes;
+        count += 1;
+    }
+    spare.truncate(count);
+    Ok(spare)
+}
+
+/// Removes those.
+///
+/// # Errors
+/// When the journal cannot be read, or a segment cannot be removed.
+pub(super) fn sweep_journal(journal: &Path, retention_ms: u64) -> Result<(), JournalError> {
+    remove_spare(journal, &due_segments(journal, retention_ms)?)
+}
+
+fn due(
+    sessions: &Path,
+    open: &HashSet<SessionId>,
+    retention_ms: u64,
+    bytes_max: u64,
+) -> io::Result<Vec<Left>> {
     let ids = shelf::ids(sessions)?;
     let mut left: Vec<Left> = ids
         .into_iter()
@@ -66,14 +140,12 @@ fn sweep_to(
     left.sort_by_key(|left| std::cmp::Reverse(left.touched));
     let retention = Duration::from_millis(retention_ms);
     let mut bytes = 0_u64;
-    for session in left {
+    left.retain(|session| {
         bytes = bytes.saturating_add(session.bytes);
         let age = session.touched.elapsed().unwrap_or_default();
-        if age >= retention || bytes > bytes_max {
-            remove(sessions, &session, now)?;
-        }
-    }
-    Ok(())
+        age >= retention || bytes > bytes_max
+    });
+    Ok(left)
 }
 
 fn look(sessions: &Path, id: SessionId) -> Option<Left> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::action::Action;
 use super::calls::shutting_down;
-use super::desk::Desk;
+use super::desk::{Desk, no_room};
 use super::inbox::ConnectionId;
 use super::names;
 use super::rejoining::lacks;
@@ -127,6 +127,9 @@ impl Desk {
     ) {
         if self.is_terminating() {
             return self.refuse(connection, id, shutting_down());
+        }
+        if !self.has_room {
+            return self.refuse(connection, id, no_room());
         }
         let Submit { plan, selected, mut options, env, run, detach } = submit;
         if let Some(failure) = lacks(&plan, &env) {

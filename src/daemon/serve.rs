@@ -136,7 +136,7 @@ async fn serve_owned(
         tracing::warn!(segment = %torn.segment.display(), bytes = torn.bytes, "cut a torn tail off the journal");
     }
     let clock = Clock::start(history.last_at);
-    let mut board = open_board(workspace, &history, replay.last_seq)?;
+    let (mut board, remark) = open_board(workspace, &history, replay.last_seq)?;
     history.board.clear();
     let id = workspace_id(workspace);
     let folders = folders(workspace);
@@ -168,6 +168,7 @@ async fn serve_owned(
     let here = identity::own().map_err(io("reading /proc"))?;
     let mut desk = Desk::new(id, folders, history, version, clock.now(), for_client)
         .of_user(rustix::process::getuid().as_raw())
+        .remarking(remark.into_iter().collect())
         .at(here);
     desk.recover(recall, &unreported, left, posted, clock.now());
     let doors = tokio::spawn(doors::listen(listener, sender.clone()));
@@ -197,28 +198,38 @@ fn unreported(recall: &Recall, runs: &Path) -> BTreeSet<RunId> {
     recall.ended().filter(lacks_report).cloned().collect()
 }
 
-/// Opens the board and brings it up to date with the journal.
+/// Opens the board and brings it up to date with the journal. With it goes what its user should
+/// know, if anything.
 fn open_board(
     workspace: &Workspace,
     history: &History,
     last_seq: u64,
-) -> Result<Board, ServeError> {
+) -> Result<(Board, Option<String>), ServeError> {
     let (mut board, recovered) = Board::open(&workspace.board(), workspace.key())?;
-    if let Some(recovered) = recovered {
-        tracing::warn!(
-            ?recovered,
-            "the board could not be opened and is folded from the journal again"
-        );
-    }
+    let mut remark = recovered.map(|recovered| {
+        tracing::warn!(cause = recovered.cause, "the board cannot be used as it is");
+        format!(
+            "the board could not be opened and was made anew from the journal: nothing is lost; the \
+             old one is `{}`",
+            recovered.aside.display()
+        )
+    });
     if board.folded_to() > last_seq {
-        tracing::warn!("the board knows more than the journal: it is folded again");
+        remark = Some(format!(
+            "the journal ends at record {last_seq}, and the board knew {}: records at the journal's \
+             end are lost, and the board was made anew from what is left",
+            board.folded_to()
+        ));
         board.clear()?;
+    }
+    if let Some(remark) = &remark {
+        tracing::warn!("{remark}");
     }
     let folded_to = board.folded_to();
     for (seq, entry) in history.board.iter().filter(|(seq, _)| *seq > folded_to) {
         board.apply(*seq, entry.clone())?;
     }
-    Ok(board)
+    Ok((board, remark))
 }
 
 fn folders(workspace: &Workspace) -> Folders {
@@ -227,6 +238,7 @@ fn folders(workspace: &Workspace) -> Folders {
         root: workspace.root().to_owned(),
         sessions: workspace.state().join("sessions"),
         profiles: workspace.state().join("profiles"),
+        journal: workspace.journal(),
         runs: workspace.state().join("runs"),
         tmp: runtime.join("t"),
         doors: workspace.doors(),

@@ -182,6 +182,32 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Its name, as the journal has it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::CoordinatorStarted { .. } => "coordinator_started",
+            Self::RunSubmitted { .. } => "run_submitted",
+            Self::RunResumed { .. } => "run_resumed",
+            Self::TaskAdded { .. } => "task_added",
+            Self::RunSealed { .. } => "run_sealed",
+            Self::AttemptStarted { .. } => "attempt_started",
+            Self::AttemptReady { .. } => "attempt_ready",
+            Self::CommandStarted { .. } => "command_started",
+            Self::CommandEnded { .. } => "command_ended",
+            Self::SessionOpened { .. } => "session_opened",
+            Self::SessionClosed { .. } => "session_closed",
+            Self::AttemptEnded { .. } => "attempt_ended",
+            Self::TaskSettled { .. } => "task_settled",
+            Self::RunCancelled { .. } => "run_cancelled",
+            Self::TaskCancelled { .. } => "task_cancelled",
+            Self::TaskRetried { .. } => "task_retried",
+            Self::RunEnded { .. } => "run_ended",
+            Self::Board { .. } => "board",
+        }
+    }
+}
+
 /// Why a run was cancelled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -166,6 +166,7 @@ impl Scene {
             board: at("board.json"),
             inputs: at("inputs.json"),
             profiles: at("profiles"),
+            journal: at("journal"),
         }
     }
 

@@ -94,6 +94,8 @@ fn inside_with_a_reserve() {
     assert_eq!((replay.last_seq, replay.torn), (1499, None));
     journal.append(vec![event(1500)], true).wait().unwrap();
     wait_until(&journal, false);
+    // As long as it is open its bytes stay.
+    drop(file);
     std::fs::remove_file(&ballast).unwrap();
     wait_until(&journal, true);
     drop(journal);

@@ -5,12 +5,12 @@ use std::fs;
 use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use serde::de::DeserializeOwned;
 
 use super::failure::{Failure, Kind};
-use super::{coordinator, exit};
+use super::{coordinator, exit, output};
 use crate::control::{RunLine, TaskLine, Waiting};
 use crate::domain::board::BoardView;
 use crate::domain::event::RunOptions;

@@ -288,12 +288,7 @@ impl Desk {
         if is_news && end.state == CommandState::Completed && !is_stay {
             self.durations.record(&record.text, end.duration_ms);
         }
-        let was_full = |note: &&Note| matches!(note, Note::CaptureDegraded { .. });
-        if let Some(note) = record.notes.iter().find(was_full)
-            && !end.notes.iter().any(|note| was_full(&note))
-        {
-            end.notes.push(note.clone());
-        }
+        record.remark_on(&mut end);
         record.end = Some(end.clone());
         let entry = Entry::Command { record: record.clone() };
         if end.span.raw_end != u64::MAX {

@@ -30,6 +30,7 @@ pub mod http;
 mod inbox;
 mod inputs;
 mod lifecycle;
+pub mod litter;
 mod names;
 pub mod ownership;
 mod pending;

@@ -234,4 +234,38 @@ mod tests {
         sweep_to(folder.path(), &HashSet::new(), 3_600_000, 90_000, Timestamp(5)).unwrap();
         assert_eq!(left(folder.path()), ["s-2", "s-3"]);
     }
+
+    /// A journal of many segments, with two snapshots at its end.
+    fn journal(dir: &Path) {
+        use crate::domain::event::{Event, Stamped};
+        use crate::journal::snapshot::{Reach, take};
+        for round in 0..4 {
+            let (journal, _) = crate::journal::Journal::open(dir, |_| {}).unwrap();
+            let event = Event::CoordinatorStarted { pid: round, version: String::new() };
+            journal.append(vec![Stamped { at: Timestamp(1), event }], true).wait().unwrap();
+            drop(journal);
+            // Its end is the end of a segment.
+            take(dir, Reach::End, &mut |_| false).unwrap();
+        }
+    }
+
+    #[test]
+    fn segments_go_by_age_and_by_room_oldest_first_and_never_those_that_are_needed() {
+        let dir = tempfile::tempdir().unwrap();
+        journal(dir.path());
+        let week = 7 * 24 * 3_600_000;
+        let spare = spare_segments(dir.path()).unwrap();
+        assert_eq!(spare.len(), 3, "{spare:?}");
+        assert!(due_segments(dir.path(), week).unwrap().is_empty());
+        let bytes = spare[1].bytes + spare[2].bytes;
+        assert_eq!(due_segments_beyond(dir.path(), week, bytes).unwrap(), spare[..1]);
+        let old = SystemTime::now() - Duration::from_secs(8 * 24 * 3600);
+        for spare in &spare[..2] {
+            fs::File::options().write(true).open(&spare.path).unwrap().set_modified(old).unwrap();
+        }
+        sweep_journal(dir.path(), week).unwrap();
+        assert_eq!(spare_segments(dir.path()).unwrap(), spare[2..]);
+        assert_eq!(crate::journal::verify(dir.path()).unwrap().last_seq, 4);
+        assert!(due_segments(&dir.path().join("none"), week).unwrap().is_empty());
+    }
 }

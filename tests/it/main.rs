@@ -35,3 +35,4 @@ mod recordings;
 mod recovery;
 mod rust_source;
 mod session;
+mod storage;

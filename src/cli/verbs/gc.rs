@@ -52,10 +52,10 @@ fn words(collection: &Collection) -> String {
         text.push_str(&line);
     }
     let total = format!("{} things, {} bytes", collection.items.len(), collection.bytes);
-    text.push_str(&match (collection.items.is_empty(), collection.applied) {
+    let end = match (collection.items.is_empty(), collection.applied) {
         (true, _) => "nothing is kept longer than it has to be\n".to_owned(),
         (false, true) => format!("removed {total}\n"),
         (false, false) => format!("{total}: `callboard gc --apply` removes them\n"),
-    });
-    text
+    };
+    text + &end
 }

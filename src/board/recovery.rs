@@ -176,8 +176,7 @@ impl Tries {
         let mut name = dir.file_name().unwrap_or_default().to_os_string();
         name.push(".opening");
         let file = dir.with_file_name(name);
-        let deaths =
-            std::fs::read_to_string(&file).ok().and_then(|text| text.trim().parse().ok());
+        let deaths = std::fs::read_to_string(&file).ok().and_then(|text| text.trim().parse().ok());
         let deaths = deaths.unwrap_or(0);
         // Without it the next one has to find out by itself.
         drop(std::fs::write(&file, (deaths + 1).to_string()));

@@ -18,7 +18,8 @@ impl From<JournalError> for Failure {
             JournalError::Locked { .. } => {
                 Self::new(Kind::Coordinator, message).hint("let that process end first")
             }
-            JournalError::Damaged { segment, .. } | JournalError::SegmentMissing { segment, .. } => {
+            JournalError::Damaged { segment, .. }
+            | JournalError::SegmentMissing { segment, .. } => {
                 let folder = segment.parent().unwrap_or(&segment).display().to_string();
                 Self::new(Kind::Machine, message).hint(format!(
                     "no coordinator begins with it, and what only reads goes as far as it can: \
@@ -47,8 +48,10 @@ impl From<AppendError> for Failure {
     fn from(error: AppendError) -> Self {
         let hint = match error.is_disk_full() {
             true => MAKE_ROOM,
-            false => "what is under way goes on without a coordinator for five minutes: once the disk \
-                      can be written again, any verb that needs one starts it",
+            false => {
+                "what is under way goes on without a coordinator for five minutes: once the disk \
+                      can be written again, any verb that needs one starts it"
+            }
         };
         Self::new(Kind::Machine, format!("cannot go on without a journal: {error}")).hint(hint)
     }

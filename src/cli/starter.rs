@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use super::client::{Connection, WireError};
 use super::coordinator::Place;
-use super::failure::{Failure, Kind, reason};
 use super::exit;
+use super::failure::{Failure, Kind, reason};
 use super::log::{self, LOG_BYTES_MAX};
 use crate::control::FailureKind;
 

@@ -369,7 +369,9 @@ pub(super) fn no_room() -> Failure {
     Failure {
         kind: FailureKind::Environment,
         message: NO_ROOM.to_owned(),
-        hint: Some("make room, and call again: `callboard gc` says what it could remove".to_owned()),
+        hint: Some(
+            "make room, and call again: `callboard gc` says what it could remove".to_owned(),
+        ),
     }
 }
 

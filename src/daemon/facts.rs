@@ -270,7 +270,7 @@ impl Desk {
         }
     }
 
-    pub(super) fn command_ended(&mut self, id: &SessionId, mut end: CommandEnd, now: Timestamp) {
+    pub(super) fn command_ended(&mut self, id: &SessionId, end: CommandEnd, now: Timestamp) {
         let Some(session) = self.sessions.get_mut(id) else { return };
         session.used = now;
         let others = session.commands.iter().filter(|record| record.id != end.command);
@@ -288,8 +288,7 @@ impl Desk {
         if is_news && end.state == CommandState::Completed && !is_stay {
             self.durations.record(&record.text, end.duration_ms);
         }
-        record.remark_on(&mut end);
-        record.end = Some(end.clone());
+        let end = record.close(end);
         let entry = Entry::Command { record: record.clone() };
         if end.span.raw_end != u64::MAX {
             session.grow(end.span.raw_end, now);

@@ -86,10 +86,7 @@ pub(super) fn due_transcripts(
 ///
 /// # Errors
 /// When the journal cannot be read.
-pub(super) fn due_segments(
-    journal: &Path,
-    retention_ms: u64,
-) -> Result<Vec<Spare>, JournalError> {
+pub(super) fn due_segments(journal: &Path, retention_ms: u64) -> Result<Vec<Spare>, JournalError> {
     due_segments_beyond(journal, retention_ms, SEGMENT_BYTES_MAX)
 }
 

@@ -101,11 +101,7 @@ pub fn read_to(
     walk_to(dir, reach, on_line).map(drop)
 }
 
-fn walk_to(
-    dir: &Path,
-    reach: Reach,
-    on_line: &mut dyn FnMut(Line),
-) -> Result<Chain, JournalError> {
+fn walk_to(dir: &Path, reach: Reach, on_line: &mut dyn FnMut(Line)) -> Result<Chain, JournalError> {
     let on_line = &mut |line| {
         on_line(line);
         ControlFlow::Continue(())

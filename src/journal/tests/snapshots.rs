@@ -101,9 +101,8 @@ fn old_segments_can_go_once_two_snapshots_are_behind_them() {
 
 /// The files of the segments.
 fn lines_files(dir: &Path) -> Vec<std::path::PathBuf> {
-    let is_one = |path: &std::path::PathBuf| {
-        path.file_name().unwrap().to_string_lossy().starts_with("0000")
-    };
+    let is_one =
+        |path: &std::path::PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("0000");
     segments(dir).into_iter().filter(is_one).collect()
 }
 

@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 
-use super::{coordinator, end_coordinator, segments, state};
+use super::{coordinator, end_coordinator, segments, settled, state};
 use crate::house::House;
 
-const MANIFEST: &str = "[[task]]\nid = \"a\"\nrun = \"true\"\n[[task]]\nid = \"b\"\nrun = \"exit 3\"\n";
+const MANIFEST: &str =
+    "[[task]]\nid = \"a\"\nrun = \"true\"\n[[task]]\nid = \"b\"\nrun = \"exit 3\"\n";
 
 fn shown(house: &House, args: &[&str]) -> Vec<Value> {
     let called = house.call(&[&["audit", "show", "--json"], args].concat());
@@ -67,7 +68,9 @@ fn records_are_shown_by_run_task_session_and_time_with_and_without_a_coordinator
 fn nothing_is_audited_or_collected_where_there_is_nothing() {
     let house = House::new();
     assert!(shown(&house, &[]).is_empty());
-    for args in [&["audit", "verify", "--json"][..], &["gc", "--json"], &["gc", "--apply", "--json"]] {
+    for args in
+        [&["audit", "verify", "--json"][..], &["gc", "--json"], &["gc", "--apply", "--json"]]
+    {
         let called = house.call(args);
         assert_eq!((called.code, &called.json()["schema_version"]), (0, &1.into()), "{called:?}");
     }
@@ -75,7 +78,7 @@ fn nothing_is_audited_or_collected_where_there_is_nothing() {
 
 #[test]
 fn gc_says_what_it_would_remove_and_removes_it_when_told() {
-    let house = House::new();
+    let house = settled();
     let (_, result) = house.exec("echo kept");
     assert!(house.call(&["gc"]).stdout.contains("nothing is kept longer"));
     house.write("agents.toml", "[defaults]\nretention = \"1h\"\n");

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{end_coordinator, kill_coordinator, log, state};
+use super::{end_coordinator, kill_coordinator, log, settled, state};
 use crate::house::{House, finish, wait_for};
 
 /// A run whose services keep the board busy.
@@ -15,7 +15,7 @@ const BUSY: &str = "[[task]]\nid = \"a\"\nrun = \"echo up; sleep 600\"\nservice 
 fn newest_snapshot(board: &Path) -> PathBuf {
     let names = std::fs::read_dir(board).unwrap().map(|entry| entry.unwrap().path());
     let snap = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("snap.");
-    names.filter(snap).max().expect("sled has written a snapshot")
+    names.filter(snap).max().unwrap()
 }
 
 fn services(report: &Value) -> usize {
@@ -67,9 +67,7 @@ fn orc_17_killed_at_any_moment_the_board_opens_or_is_made_anew() {
 
 #[test]
 fn orc_18_a_half_written_snapshot_is_no_obstacle() {
-    let house = House::new();
-    assert_eq!(house.exec("true").0, 0);
-    end_coordinator(&house);
+    let house = settled();
     let board = state(&house).join("board");
     std::fs::write(board.join("snap.0000000000000000.generating"), b"").unwrap();
     assert_eq!(house.exec("true").0, 0);
@@ -110,8 +108,9 @@ fn orc_23_nobody_removes_a_live_lock() {
 
 #[test]
 fn whatever_is_wrong_with_the_board_a_command_runs() {
-    let house = House::new();
-    let spoil: [(&str, fn(&Path)); 6] = [
+    let house = settled();
+    type Spoil = fn(&Path);
+    let spoil: [(&str, Spoil); 6] = [
         ("gone", |board| std::fs::remove_dir_all(board).unwrap()),
         ("a file", |board| {
             std::fs::remove_dir_all(board).unwrap();

@@ -106,7 +106,11 @@ fn inside_full() {
     assert_eq!(super::coordinator(&house), pid, "the coordinator goes on");
     let listed = house.call(&["run", "ls", "--json"]).json();
     let line = &listed["runs"][0];
-    assert_eq!((&line["outcome"], &line["exit_code"]), (&"environment".into(), &3.into()), "{line:#}");
+    assert_eq!(
+        (&line["outcome"], &line["exit_code"]),
+        (&"environment".into(), &3.into()),
+        "{line:#}"
+    );
     assert_eq!(line["counts"], serde_json::json!({"succeeded": 1, "failed": 1}), "{line:#}");
 
     std::fs::remove_file(ballast).unwrap();

@@ -46,7 +46,10 @@ fn a_byte_flipped_in_the_middle_is_refused_with_its_place_and_reading_goes_as_fa
     assert_eq!(document["problem"]["segment"], segment.to_string_lossy().as_ref());
     assert_eq!(document["records"], 2);
     let shown = house.call(&["audit", "show", "--json"]);
-    assert_eq!((shown.code, shown.stdout.lines().filter(|l| l.contains("\"seq\"")).count()), (3, 2));
+    assert_eq!(
+        (shown.code, shown.stdout.lines().filter(|l| l.contains("\"seq\"")).count()),
+        (3, 2)
+    );
     std::fs::write(&segment, &whole).unwrap();
     assert_eq!(house.run(MANIFEST).0, 0, "mended, it goes on");
     house.assert_empties();
@@ -97,7 +100,8 @@ fn times_that_go_back_are_taken_as_they_are() {
     use callboard::domain::event::{Event, Stamped};
     use callboard::domain::time::Timestamp;
     let (house, _) = lived_in();
-    let (journal, _) = callboard::journal::Journal::open(&state(&house).join("journal"), |_| {}).unwrap();
+    let (journal, _) =
+        callboard::journal::Journal::open(&state(&house).join("journal"), |_| {}).unwrap();
     // From 2100, and then from 2001.
     for at in [4_102_444_800_000, 1_000_000_000_000] {
         let event = Event::CoordinatorStarted { pid: 1, version: "0".to_owned() };

@@ -12,6 +12,15 @@ use serde_json::Value;
 
 use crate::house::{Called, House, wait_for};
 
+/// A house whose workspace is one already, with nobody in it.
+fn settled() -> House {
+    let house = House::new();
+    let (code, report) = house.run("[[task]]\nid = \"a\"\nrun = \"true\"\n");
+    assert_eq!(code, 0, "{report:#}");
+    house.assert_empties();
+    house
+}
+
 /// The folder of the workspace's state.
 fn state(house: &House) -> PathBuf {
     let pointer: Value = serde_json::from_str(&house.read(".callboard/pointer")).unwrap();

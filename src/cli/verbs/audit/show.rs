@@ -169,6 +169,8 @@ fn since(text: &str) -> Result<Since, String> {
         return Ok(Since::At(Timestamp(at.as_millisecond())));
     }
     parse_duration_ms(text).map(Since::Ago).map_err(|_| {
-        format!("`{text}` is no time: write one like 2026-01-31T12:00:00Z, or how long ago, as in 30m")
+        format!(
+            "`{text}` is no time: write one like 2026-01-31T12:00:00Z, or how long ago, as in 30m"
+        )
     })
 }

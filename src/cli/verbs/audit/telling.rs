@@ -63,7 +63,8 @@ impl Subjects {
                 of_attempt(attempt)
             }
             Event::SessionOpened { session, owner, .. } => {
-                if let SessionOwner::Attempt { attempt } | SessionOwner::Upcoming { attempt } = owner
+                if let SessionOwner::Attempt { attempt } | SessionOwner::Upcoming { attempt } =
+                    owner
                 {
                     let whose = (attempt.run.clone(), attempt.task.clone());
                     self.sessions.entry(session.clone()).or_insert(whose);

@@ -130,9 +130,8 @@ fn verify(journal: &Path) -> Verdict {
 
 fn problem(error: &JournalError) -> Problem {
     let (segment, offset) = match error {
-        JournalError::Damaged { segment, offset, .. } | JournalError::Newer { segment, offset, .. } => {
-            (Some(segment.clone()), Some(*offset))
-        }
+        JournalError::Damaged { segment, offset, .. }
+        | JournalError::Newer { segment, offset, .. } => (Some(segment.clone()), Some(*offset)),
         JournalError::SegmentMissing { segment, .. } => (Some(segment.clone()), None),
         JournalError::Io { path, .. } => (Some(path.clone()), None),
         JournalError::Missing { .. } | JournalError::Locked { .. } => (None, None),

@@ -147,10 +147,10 @@ impl Workspace {
             }
             Some(old) => (old.state, old.key, Origin::Known),
         };
-        for folder in ["", "journal", "board", "sessions", "runs"] {
-            let folder = state.join(folder);
+        for name in ["", "journal", "board", "sessions", "runs"] {
+            let folder = state.join(name);
             // Whatever is in the board's place the board itself sees to.
-            if folder.symlink_metadata().is_ok_and(|found| found.is_file()) {
+            if name == "board" && folder.symlink_metadata().is_ok_and(|found| found.is_file()) {
                 continue;
             }
             places.make_private(&folder)?;

@@ -62,6 +62,7 @@ pub(super) fn runs(state: &Path) -> Result<Vec<RunLine>, Failure> {
             exit_code: Some(exit::ENVIRONMENT),
             started_at: recalled.started_at,
             counts: recalled.schedule.counts(),
+            cancelled: None,
         })
         .collect();
     runs.extend(cut_off);
@@ -96,6 +97,7 @@ fn cut_off(run: &RunId, recalled: &Recalled, workspace: WorkspaceId) -> RunRepor
         started_at: recalled.started_at,
         duration_ms: recalled.last_at.ms_since(recalled.started_at),
         counts: schedule.counts(),
+        cancelled: None,
         tasks: tasks.map(|task| cut_off_task(recalled, *task)).collect(),
         board: BoardView::of(workspace, Vec::new()),
         escalations: Vec::new(),

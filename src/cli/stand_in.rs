@@ -109,6 +109,7 @@ pub(super) fn report() -> RunReport {
         started_at: Timestamp(1_764_543_600_000),
         duration_ms: 0,
         counts: BTreeMap::from([(TaskState::Ready, 1)]),
+        cancelled: None,
         tasks: Vec::new(),
         board: BoardView::of("w".into(), Vec::new()),
         escalations: Vec::new(),

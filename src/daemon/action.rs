@@ -40,6 +40,12 @@ pub(super) enum ExecForm {
 }
 
 impl Action {
+    /// True for what may only be done once the round's records are in the journal, though perhaps
+    /// not on the disk yet.
+    pub(super) fn needs_its_records(&self) -> bool {
+        matches!(self, Self::Post { .. } | Self::Tell { ask: Ask::Ack { .. }, .. })
+    }
+
     /// True for what touches nothing that the journal has to know first.
     pub(super) fn may_come_early(&self) -> bool {
         matches!(self, Self::Open { then, .. } if then.is_empty())

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use tokio::task::JoinSet;
+
 use super::desk::Folders;
 use super::shelf::{self, Shelved};
 use crate::domain::ids::SessionId;
@@ -23,6 +25,8 @@ const HOLDER_MAX: Duration = Duration::from_secs(10);
 const UNHEARD_MAX: Duration = Duration::from_millis(500);
 /// How long a straggler may take to end.
 const CLOSING_MAX: Duration = Duration::from_secs(20);
+/// At how many doors it is knocked at the same time.
+const KNOCKS_MAX: usize = 64;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// A session that the journal says is open.
@@ -58,6 +62,13 @@ pub(super) struct Gone {
     pub unheard: Vec<Fact>,
 }
 
+impl Gone {
+    /// True when its record tells of its end.
+    pub(super) fn is_on_record(&self) -> bool {
+        self.record.as_ref().is_some_and(|record| record.session.closed.is_some())
+    }
+}
+
 /// All that was left.
 #[derive(Debug, Default)]
 pub(super) struct Left {
@@ -78,15 +89,14 @@ pub(super) async fn adopt(
     let (mut left, mut links) = (Left::default(), Vec::new());
     let mut silent = BTreeSet::new();
     loop {
-        for session in door::waiting(&folders.doors).unwrap_or_default() {
-            if silent.contains(&session) {
-                continue;
-            }
-            match link::adopt(&folders.doors, &session, epoch, ANSWER_MAX).await {
+        let mut waiting = door::waiting(&folders.doors).unwrap_or_default();
+        waiting.retain(|session| !silent.contains(session));
+        for (session, answer) in knock(&folders.doors, waiting, epoch).await {
+            match answer {
                 Ok((link, present)) => {
                     expected.remove(&session);
                     tracing::info!(%session, holder = present.holder.pid, "adopted");
-                    let record = shelf::read(&folders.sessions, &session).ok();
+                    let record = shelf::go_on(&folders.sessions, &session).ok();
                     left.found.push(Found { present, record });
                     links.push((session, link));
                 }
@@ -108,6 +118,25 @@ pub(super) async fn adopt(
     }
     left.gone = expected.into_iter().map(|(session, e)| gone(folders, session, e)).collect();
     (left, links)
+}
+
+type Answer = std::io::Result<(HolderLink, Present)>;
+
+/// Knocks at doors, at many at once: one that hangs makes no other wait.
+async fn knock(doors: &Path, waiting: Vec<SessionId>, epoch: u64) -> Vec<(SessionId, Answer)> {
+    let mut answers = Vec::with_capacity(waiting.len());
+    for some in waiting.chunks(KNOCKS_MAX) {
+        let mut knocks = JoinSet::new();
+        for session in some.iter().cloned() {
+            let doors = doors.to_owned();
+            knocks.spawn(async move {
+                let answer = link::adopt(&doors, &session, epoch, ANSWER_MAX).await;
+                (session, answer)
+            });
+        }
+        answers.extend(knocks.join_all().await);
+    }
+    answers
 }
 
 /// Closes sessions that came to their doors after everything was decided: their attempts were given
@@ -145,7 +174,7 @@ fn may_come(session: &Expected, waited: Duration) -> bool {
 fn gone(folders: &Folders, session: SessionId, expected: Expected) -> Gone {
     let Expected { owner, holder } = expected;
     let folder = folders.sessions.join(session.as_str());
-    let record = shelf::read(&folders.sessions, &session).ok();
+    let record = shelf::go_on(&folders.sessions, &session).ok();
     Gone { unheard: read_unheard(&folder), session, owner, holder, record }
 }
 

@@ -84,7 +84,7 @@ struct Settler<'a> {
 
 impl Settler<'_> {
     /// Commit, then act. The board, which remembers how far it is folded, waits for its records as
-    /// whatever is durable does.
+    /// whatever is durable does; and so does the acknowledgement of what a holder has said.
     async fn settle(&mut self, decision: Decision) -> Result<(), AppendError> {
         let Decision { records, durable, actions } = decision;
         // A session may open while its attempt's start is on its way to the disk: nothing runs in
@@ -94,7 +94,7 @@ impl Settler<'_> {
         for action in early {
             self.crew.perform(action, 0);
         }
-        let waits = durable || actions.iter().any(|action| matches!(action, Action::Post { .. }));
+        let waits = durable || actions.iter().any(Action::needs_its_records);
         let mut first_seq = 0;
         if waits && !(self.backlog.is_empty() && records.is_empty()) {
             let mut group = std::mem::take(&mut self.backlog);

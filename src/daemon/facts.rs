@@ -298,7 +298,8 @@ impl Desk {
             return;
         }
         let is_stay = record.text == TAKE_OVER;
-        if end.state == CommandState::Completed && !is_stay {
+        let is_news = !std::mem::take(&mut record.is_retold);
+        if is_news && end.state == CommandState::Completed && !is_stay {
             self.durations.record(&record.text, end.duration_ms);
         }
         record.end = Some(end.clone());
@@ -309,7 +310,9 @@ impl Desk {
         if end.notes.contains(&Note::SessionEnded) {
             session.why.get_or_insert(ClosedWhy::ShellEnded);
         }
-        self.shelve(id, entry);
+        if is_news {
+            self.shelve(id, entry);
+        }
         let Some(session) = self.sessions.get_mut(id) else { return };
         let ended = Record::CommandEnded {
             session: id.clone(),
@@ -345,7 +348,9 @@ impl Desk {
                 self.stay_for_session(now);
             }
         }
-        self.record(ended, now);
+        if is_news {
+            self.record(ended, now);
+        }
         self.claim_follows(id, now);
         self.changed(id, now);
         if let Some(session) = self.sessions.get_mut(id) {
@@ -441,6 +446,6 @@ fn take_asker(askers: &mut Vec<(CommandId, Asker)>, command: &CommandId) -> Opti
     Some(askers.remove(index).1)
 }
 
-fn port_key(listener: &Listener) -> String {
+pub(super) fn port_key(listener: &Listener) -> String {
     format!("port/{}/{}", listener.host, listener.port)
 }

@@ -50,12 +50,14 @@ impl History {
                     exit_code: Some(3),
                     started_at: line.at,
                     counts: [(TaskState::Blocked, tasks)].into(),
+                    cancelled: None,
                 });
             }
             Event::RunResumed { run, .. } => {
                 if let Some(known) = self.places.get(&run).and_then(|at| self.runs.get_mut(*at)) {
                     known.outcome = Some(RunOutcome::Incomplete);
                     known.exit_code = Some(3);
+                    known.cancelled = None;
                 }
             }
             Event::SessionOpened { session, owner, holder } => {
@@ -64,8 +66,14 @@ impl History {
             Event::SessionClosed { session } => {
                 self.open.remove(&session);
             }
+            Event::RunCancelled { run, why } => {
+                if let Some(known) = self.places.get(&run).and_then(|at| self.runs.get_mut(*at)) {
+                    known.cancelled.get_or_insert(why);
+                }
+            }
             Event::RunEnded { run, outcome, exit_code, counts } => {
                 if let Some(known) = self.places.get(&run).and_then(|at| self.runs.get_mut(*at)) {
+                    known.cancelled.take_if(|_| outcome != RunOutcome::Cancelled);
                     known.outcome = Some(outcome);
                     known.exit_code = Some(exit_code);
                     known.counts = counts;
@@ -86,7 +94,6 @@ impl History {
             | Event::AttemptReady { .. }
             | Event::AttemptEnded { .. }
             | Event::TaskSettled { .. }
-            | Event::RunCancelled { .. }
             | Event::TaskAdded { .. }
             | Event::RunSealed { .. }
             | Event::TaskCancelled { .. }

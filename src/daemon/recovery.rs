@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use super::action::Action;
 use super::adoption::{Found, Gone, Left};
 use super::desk::Desk;
+use super::facts::port_key;
 use super::names;
 use super::rejoining::{DESERTED_MS, lacks};
 use super::runs::{Live, Run, TaskRecord};
@@ -14,36 +15,74 @@ use super::sessions::{Owner, Session, SessionState};
 use super::shelf::Shelved;
 use super::story::CommandRecord;
 use crate::control::ClosedWhy;
-use crate::domain::event::ClientEnv;
+use crate::domain::board::{BoardEntry, BoardView, Writer};
+use crate::domain::event::{ClientEnv, Event as Record};
 use crate::domain::ids::{AttemptId, CommandId, RunId, SessionId};
 use crate::domain::session::SessionOwner;
 use crate::domain::time::Timestamp;
 use crate::scheduler::attempt::{self, Attempt};
 use crate::scheduler::event::Event;
 use crate::scheduler::recall::{Recall, Recalled};
-use crate::session::wire::{KnownCommand, Present};
+use crate::session::wire::{KnownCommand, Listener, Present};
+
+/// The ports that the board says are taken, by session.
+#[derive(Debug, Default)]
+pub(super) struct Posted(BTreeMap<SessionId, Vec<Listener>>);
+
+impl Posted {
+    /// What a board has of them.
+    pub(super) fn of(board: &BoardView) -> Self {
+        let mut posted = Self::default();
+        for entry in &board.entries {
+            if let Some((session, listener)) = listener_of(entry) {
+                posted.0.entry(session).or_default().push(listener);
+            }
+        }
+        posted
+    }
+}
+
+fn listener_of(entry: &BoardEntry) -> Option<(SessionId, Listener)> {
+    let (host, port) = entry.key.strip_prefix("port/")?.rsplit_once('/')?;
+    let value = entry.value.as_ref()?;
+    let session = SessionId::new(value["session"].as_str()?);
+    let pid = i32::try_from(value["pid"].as_i64()?).ok()?;
+    Some((session, Listener { host: host.to_owned(), port: port.parse().ok()?, pid }))
+}
 
 impl Desk {
     /// Takes over what an earlier coordinator has left. Afterwards every run goes on.
-    /// `unreported` are runs that have ended and have no report.
+    /// `unreported` are runs that have ended and have no report, `posted` the ports on the board.
     pub(super) fn recover(
         &mut self,
         recall: Recall,
         unreported: &BTreeSet<RunId>,
         left: Left,
+        mut posted: Posted,
         now: Timestamp,
     ) {
         self.recall_runs(recall, unreported, now);
         for found in left.found {
-            self.take_found(found, now);
+            let ports = posted.0.remove(&found.present.spec.id).unwrap_or_default();
+            self.take_found(found, ports, now);
         }
         for gone in left.gone {
-            self.take_gone(gone, now);
+            let ports = posted.0.remove(&gone.session).unwrap_or_default();
+            self.take_gone(gone, ports, now);
         }
+        // Their sessions ended right before that coordinator did.
+        self.take_down(posted.0.into_values().flatten(), now);
         let going = self.runs.values().filter(|run| run.ended.is_none());
         let runs: Vec<RunId> = going.map(|run| run.id.clone()).collect();
         for run in runs {
             self.go_on(&run, now);
+        }
+    }
+
+    /// Takes ports off the board that nobody listens on any more.
+    fn take_down(&mut self, ports: impl IntoIterator<Item = Listener>, now: Timestamp) {
+        for listener in ports {
+            self.post(port_key(&listener), None, Writer::default(), now);
         }
     }
 
@@ -70,13 +109,14 @@ impl Desk {
     }
 
     /// A session whose holder goes on.
-    fn take_found(&mut self, found: Found, now: Timestamp) {
+    fn take_found(&mut self, found: Found, ports: Vec<Listener>, now: Timestamp) {
         let Found { present, record } = found;
         let id = present.spec.id.clone();
         let owner = self.owner_told(&present.spec.owner, &id);
         let is_straggler = owner.is_none();
         let owner = owner.unwrap_or_else(|| straggler(&present.spec.owner));
-        let session = Session::found(&present, record.as_ref(), owner, self, now);
+        let mut session = Session::found(&present, record.as_ref(), owner, self, now);
+        session.listeners = ports;
         self.sessions.insert(id.clone(), session);
         if is_straggler {
             tracing::warn!(session = %id, owner = ?present.spec.owner, "a session of an attempt that is over");
@@ -89,7 +129,9 @@ impl Desk {
         self.meet_attempt(&id, &present.commands, now);
         self.listening(&id, present.ports, now);
         if present.closing {
-            self.close_session(&id, ClosedWhy::Closed, now);
+            let why =
+                if present.told_to_close { ClosedWhy::Closed } else { ClosedWhy::ShellEnded };
+            self.close_session(&id, why, now);
         }
     }
 
@@ -139,11 +181,18 @@ impl Desk {
     }
 
     /// A session whose holder is gone: what it said while nobody heard it is heard now.
-    fn take_gone(&mut self, gone: Gone, now: Timestamp) {
+    fn take_gone(&mut self, gone: Gone, ports: Vec<Listener>, now: Timestamp) {
         let id = gone.session.clone();
+        let is_attempts = matches!(self.owner_told(&gone.owner, &id), Some(Owner::Attempt { .. }));
+        if gone.is_on_record() && !is_attempts {
+            // Everybody has been told, and only the journal has not.
+            self.take_down(ports, now);
+            return self.record(Record::SessionClosed { session: id }, now);
+        }
         tracing::warn!(session = %id, owner = ?gone.owner, "the session was lost with its holder");
         let owner = self.owner_told(&gone.owner, &id).unwrap_or_else(|| straggler(&gone.owner));
-        let session = Session::gone(&gone, owner, self, now);
+        let mut session = Session::gone(&gone, owner, self, now);
+        session.listeners = ports;
         self.sessions.insert(id.clone(), session);
         let record = gone.record.as_ref();
         let known: Vec<KnownCommand> = record.map(Shelved::known).unwrap_or_default();
@@ -291,7 +340,7 @@ impl Session {
         if !self.is_kept()
             && let Some(latest) = self.commands.last_mut()
         {
-            latest.end = None;
+            latest.is_retold = latest.end.take().is_some();
         }
         self.forget_old_commands();
     }

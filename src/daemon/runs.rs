@@ -215,8 +215,9 @@ impl Desk {
         at_once: bool,
         now: Timestamp,
     ) {
-        self.record(Record::RunCancelled { run: run.clone(), why }, now);
-        self.run_step(run, Event::CancelRun, now);
+        // Whoever asked is answered after this: a coordinator that comes next ends it as well.
+        self.record_durably(Record::RunCancelled { run: run.clone(), why }, now);
+        self.run_step(run, Event::CancelRun { why }, now);
         if at_once {
             // Closing ends everything without the courtesies that a command's end has.
             let sessions: Vec<SessionId> = self
@@ -345,6 +346,7 @@ impl Desk {
             exit_code: Some(exit_code),
             started_at: run.started_at,
             counts: run.schedule.counts(),
+            cancelled: run.schedule.cancelled_why(),
         };
         let counts = line.counts.clone();
         self.past.push(line);

@@ -17,6 +17,7 @@ use super::doors;
 use super::history::History;
 use super::inbox::{Event, INBOX_EVENTS_MAX};
 use super::ownership::{self, Owner, TakeError};
+use super::recovery::Posted;
 use super::reports;
 use super::workspace::{Places, Workspace, WorkspaceError};
 use super::{adoption, coordinator};
@@ -130,6 +131,7 @@ async fn serve_owned(
         tokio::net::UnixListener::from_std(listener).map_err(io("opening the socket"))?;
     write_inputs(&folders.inputs).map_err(io("writing the inputs file"))?;
     let version = board.tick(clock.now());
+    let posted = Posted::of(&board.view(&id)?);
     // Whoever connects meanwhile waits to be accepted.
     let (left, links) = adoption::adopt(&folders, epoch, history.expected()).await;
     let (sender, inbox) = mpsc::channel(INBOX_EVENTS_MAX);
@@ -143,7 +145,7 @@ async fn serve_owned(
     let mut desk = Desk::new(id, folders, history, version, clock.now(), for_client)
         .of_user(rustix::process::getuid().as_raw())
         .at(here);
-    desk.recover(recall, &unreported, left, clock.now());
+    desk.recover(recall, &unreported, left, posted, clock.now());
     let doors = tokio::spawn(doors::listen(listener, sender.clone()));
     let signals = tokio::spawn(watch_signals(sender));
     let ended = coordinator::run(desk, crew, journal, clock, inbox).await;

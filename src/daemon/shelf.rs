@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, ErrorKind, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -124,6 +124,23 @@ pub fn read(sessions: &Path, id: &SessionId) -> io::Result<Shelved> {
     }
     let (session, charset) = opened.ok_or(ErrorKind::InvalidData)?;
     Ok(Shelved { session, folder, charset, commands })
+}
+
+/// Reads the record of a session that another coordinator has written so far, and ends a line that
+/// was torn: what is added must not be taken for the rest of it.
+///
+/// # Errors
+/// When there is none, or it cannot be read.
+pub(super) fn go_on(sessions: &Path, id: &SessionId) -> io::Result<Shelved> {
+    let shelved = read(sessions, id)?;
+    let mut file = OpenOptions::new().read(true).append(true).open(shelved.folder.join(RECORD))?;
+    file.seek(SeekFrom::End(-1))?;
+    let mut last = [0];
+    file.read_exact(&mut last)?;
+    if last != *b"\n" {
+        file.write_all(b"\n")?;
+    }
+    Ok(shelved)
 }
 
 /// The ids of all sessions that have left something, in no order.

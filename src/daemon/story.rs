@@ -37,6 +37,9 @@ pub(super) struct CommandRecord {
     pub settles_at: Option<Timestamp>,
     /// How it ended.
     pub end: Option<CommandEnd>,
+    /// An earlier coordinator has that on record: it is told again for what follows from it alone.
+    #[serde(skip)]
+    pub is_retold: bool,
     /// The client's own name for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ticket: Option<String>,
@@ -55,6 +58,7 @@ impl CommandRecord {
             left_waiting: false,
             settles_at: None,
             end: None,
+            is_retold: false,
             ticket: None,
         }
     }

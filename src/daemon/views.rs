@@ -24,6 +24,7 @@ impl Desk {
             exit_code: None,
             started_at: run.started_at,
             counts: run.schedule.counts(),
+            cancelled: None,
         }));
         lines.sort_by_key(|line| std::cmp::Reverse(line.started_at));
         lines
@@ -101,6 +102,7 @@ impl Desk {
             started_at: run.started_at,
             duration_ms: now.ms_since(run.started_at),
             counts: run.schedule.counts(),
+            cancelled: run.schedule.cancelled_why(),
             tasks: members.iter().map(|task| self.task_report(run, *task, now)).collect(),
             board: BoardView::of(self.workspace.clone(), Vec::new()),
             escalations: members.iter().filter_map(|task| escalation(run, *task)).collect(),

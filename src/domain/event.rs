@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::board::BoardEntry;
 use super::ids::{AgentName, AttemptId, CommandId, RunId, SessionId};
-use super::outcome::{CommandState, Reason, RunOutcome, TaskReason, TaskState};
+use super::outcome::{CommandState, Reason, RunOutcome, TaskCause, TaskReason, TaskState};
 use super::plan::{Plan, TaskSpec};
 use super::process::ProcessIdentity;
 use super::session::SessionOwner;
@@ -183,6 +183,17 @@ pub enum CancelWhy {
     ClientLost,
     /// The coordinator was told to end.
     ShuttingDown,
+}
+
+impl CancelWhy {
+    /// The same as the reason of a task that it has ended.
+    pub fn cause(self) -> TaskCause {
+        match self {
+            Self::Requested => TaskCause::Cancelled,
+            Self::ClientLost => TaskCause::ClientLost,
+            Self::ShuttingDown => TaskCause::ShuttingDown,
+        }
+    }
 }
 
 /// What an attempt came to.

@@ -174,6 +174,10 @@ pub enum TaskCause {
     },
     /// The coordinator was gone while the attempt ran.
     CoordinatorLost,
+    /// The client that the run lived as long as was gone.
+    ClientLost,
+    /// The coordinator was told to end.
+    ShuttingDown,
 }
 
 /// Where a task stands (design, section 3), by name alone; the scheduler's own type carries each

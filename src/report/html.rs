@@ -1,9 +1,9 @@
 //! The report as one HTML page that stands alone: no script, nothing loaded.
 
-use super::flaky::{flaky_words, is_flaky, verdict_words};
+use super::flaky::{flaky_words, is_flaky};
 use super::record::{RunReport, TaskReport};
 use super::summary::{Tone, tone};
-use super::words::{outcome_words, reason_words, span, state_words, words};
+use super::words::{verdict, outcome_words, reason_words, span, state_words, words};
 use crate::domain::result::CommandResult;
 
 const STYLE: &str = "\
@@ -18,7 +18,7 @@ pub(super) fn html(report: &RunReport) -> String {
     let title = format!("{}: run {}", report.workspace_id, report.run_id);
     let outcome = report.outcome.map_or("goes on", outcome_words);
     let code = report.exit_code.map_or_else(String::new, |code| format!(", exit code {code}"));
-    let why = verdict_words(report).map(|why| format!(": {why}")).unwrap_or_default();
+    let why = verdict(report).map(|why| format!(": {why}")).unwrap_or_default();
     let rows: String = report.tasks.iter().map(row).collect();
     let details: String = report.tasks.iter().map(details).collect();
     format!(

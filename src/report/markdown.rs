@@ -1,15 +1,15 @@
 //! The report as Markdown: a table of the tasks, then what failed.
 
-use super::flaky::{flaky_words, is_flaky, verdict_words};
+use super::flaky::{flaky_words, is_flaky};
 use super::record::{RunReport, TaskReport};
 use super::summary::{Tone, culprit, last_words, tone};
-use super::words::{outcome_words, span, state_words, words};
+use super::words::{verdict, outcome_words, span, state_words, words};
 use crate::domain::outcome::TaskState;
 
 /// The document.
 pub(super) fn markdown(report: &RunReport) -> String {
     let outcome = report.outcome.map_or("goes on", outcome_words);
-    let why = verdict_words(report).map(|why| format!(": {why}")).unwrap_or_default();
+    let why = verdict(report).map(|why| format!(": {why}")).unwrap_or_default();
     let mut lines = vec![
         format!("## {}: run {} {outcome}", inline(report.workspace_id.as_str()), report.run_id),
         String::new(),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::board::BoardView;
+use crate::domain::event::CancelWhy;
 use crate::domain::ids::{AgentName, RunId, SessionId, Tag, TaskId, WorkspaceId};
 use crate::domain::outcome::{RunOutcome, TaskReason, TaskState};
 use crate::domain::result::CommandResult;
@@ -29,6 +30,9 @@ pub struct RunReport {
     pub duration_ms: u64,
     /// How many tasks are in each state; states that none is in are left out.
     pub counts: BTreeMap<TaskState, usize>,
+    /// Why it was cancelled, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancelled: Option<CancelWhy>,
     /// The tasks, in the manifest's order.
     pub tasks: Vec<TaskReport>,
     /// The board as the run left it.

@@ -77,6 +77,7 @@ pub(super) fn run_of(tasks: Vec<TaskReport>, outcome: RunOutcome, exit_code: u8)
         started_at: Timestamp(1_764_543_600_000),
         duration_ms: 4150,
         counts,
+        cancelled: None,
         tasks,
         board: BoardView::of("shop".into(), Vec::new()),
         escalations: Vec::new(),

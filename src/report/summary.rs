@@ -2,9 +2,9 @@
 //! plain success, then the counts, then the outcome.
 
 use super::classify::FLAKY;
-use super::flaky::{decided, is_flaky, verdict_words};
+use super::flaky::{decided, is_flaky};
 use super::record::{RunReport, TaskReport};
-use super::words::{last_lines, one_line, outcome_words, span, state_words, words};
+use super::words::{verdict, last_lines, one_line, outcome_words, span, state_words, words};
 use crate::domain::outcome::{CommandState, RunOutcome, TaskCause, TaskReason, TaskState};
 use crate::domain::result::CommandResult;
 
@@ -175,7 +175,7 @@ fn ending(report: &RunReport, paint: &impl Fn(Tone, &str) -> String) -> String {
         _ => Tone::Doubtful,
     };
     let words = paint(tone, outcome_words(outcome));
-    let why = verdict_words(report).map(|why| format!(": {why}")).unwrap_or_default();
+    let why = verdict(report).map(|why| format!(": {why}")).unwrap_or_default();
     match report.exit_code {
         None | Some(0) => format!("run {} {words}{why}", report.run_id),
         Some(code) => format!("run {} {words}{why} (exit code {code})", report.run_id),

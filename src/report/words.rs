@@ -1,5 +1,8 @@
 //! Reasons, states and spans of time in words. Everything that speaks to a person uses these.
 
+use super::flaky::verdict_words;
+use super::record::RunReport;
+use crate::domain::event::CancelWhy;
 use crate::domain::outcome::{Reason, RunOutcome, TaskCause, TaskReason, TaskState};
 use crate::domain::permission::Verdict;
 
@@ -59,7 +62,8 @@ pub fn reason_words(reason: &Reason) -> String {
     }
 }
 
-fn cause_words(cause: &TaskCause) -> String {
+/// Why a task is where it is, of what befell it from outside its commands.
+pub fn cause_words(cause: &TaskCause) -> String {
     match cause {
         TaskCause::Dependency { task, state } => format!("{task} {}", ended(*state)),
         TaskCause::FailFast => "another task failed (--fail-fast)".to_owned(),
@@ -80,6 +84,8 @@ fn cause_words(cause: &TaskCause) -> String {
             }
         }
         TaskCause::CoordinatorLost => "the coordinator was gone while it ran".to_owned(),
+        TaskCause::ClientLost => "its client was gone".to_owned(),
+        TaskCause::ShuttingDown => "the coordinator was told to end".to_owned(),
     }
 }
 
@@ -110,6 +116,12 @@ fn ended(state: TaskState) -> String {
         }
         _ => format!("is {}", state_words(state)),
     }
+}
+
+/// Why a run ended so, where its tasks do not show it.
+pub(super) fn verdict(report: &RunReport) -> Option<String> {
+    let from_outside = report.cancelled.filter(|why| *why != CancelWhy::Requested);
+    verdict_words(report).or_else(|| from_outside.map(|why| cause_words(&why.cause())))
 }
 
 /// How a run ended, as a phrase that can follow `run R`.
@@ -265,6 +277,8 @@ mod tests {
             (service(Some(3), false), "the service ended before it was ready: exit code 3"),
             (service(None, true), "the service ended while it was needed"),
             (TaskCause::CoordinatorLost, "the coordinator was gone while it ran"),
+            (TaskCause::ClientLost, "its client was gone"),
+            (TaskCause::ShuttingDown, "the coordinator was told to end"),
         ] {
             assert_eq!(words(&TaskReason::Task(cause)), expected);
         }

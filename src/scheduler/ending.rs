@@ -1,5 +1,6 @@
 //! How a run comes to its end, and what it then was.
 
+use crate::domain::event::CancelWhy;
 use crate::domain::outcome::{RunOutcome, TaskCause, TaskReason};
 use crate::domain::plan::When;
 use crate::domain::time::Timestamp;
@@ -28,6 +29,20 @@ impl Schedule {
         }
     }
 
+    /// Why somebody has ended the run, if it ends or has ended by that.
+    pub fn cancelled_why(&self) -> Option<CancelWhy> {
+        match self.phase {
+            Phase::Ended(RunOutcome::Cancelled) => Some(self.cancel_why.unwrap_or_default()),
+            Phase::Cancelling => self.cancel_why,
+            _ => None,
+        }
+    }
+
+    /// The reason of a task that is ended on request: the run's, where all of it is.
+    pub(super) fn cancel_cause(&self) -> TaskCause {
+        self.cancel_why.unwrap_or_default().cause()
+    }
+
     /// Ends everything: what runs is asked to, what does not run never will.
     pub(super) fn stop(&mut self, phase: Phase, now: Timestamp) {
         if self.phase == phase {
@@ -49,7 +64,7 @@ impl Schedule {
                 | State::Retrying { .. }
                 | State::Escalated { .. } => {
                     let state = if cancelling {
-                        State::Cancelled { reason: TaskReason::Task(TaskCause::Cancelled) }
+                        State::Cancelled { reason: TaskReason::Task(self.cancel_cause()) }
                     } else {
                         State::Skipped { reason: TaskReason::Task(TaskCause::FailFast) }
                     };

@@ -1,6 +1,6 @@
 //! What a run's machine hears and what it asks for.
 
-use crate::domain::event::{AttemptEnd, RunOptions};
+use crate::domain::event::{AttemptEnd, CancelWhy, RunOptions};
 use crate::domain::outcome::{RunOutcome, TaskReason, TaskState};
 use crate::domain::plan::TaskSpec;
 
@@ -46,7 +46,10 @@ pub enum Event {
         task: usize,
     },
     /// Somebody wants the whole run to end.
-    CancelRun,
+    CancelRun {
+        /// Why. The first that is told holds.
+        why: CancelWhy,
+    },
     /// Time has passed: `Schedule::next_deadline` has come.
     Tick,
     /// In recall: an attempt was started then. What was decided is not decided again.

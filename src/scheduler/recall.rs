@@ -87,7 +87,7 @@ impl Recall {
             Fact::RunCancelled { run, why } => {
                 if let Some(recalled) = self.runs.get_mut(run) {
                     recalled.cancelled = Some(*why);
-                    recalled.hear(Event::CancelRun, at);
+                    recalled.hear(Event::CancelRun { why: *why }, at);
                 }
             }
             Fact::TaskCancelled { run, task } => {

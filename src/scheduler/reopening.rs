@@ -76,6 +76,7 @@ impl Schedule {
         self.options = options;
         self.phase = Phase::Going;
         self.struck = false;
+        self.cancel_why = None;
         let again: Vec<usize> =
             self.graph.members.iter().copied().filter(|task| self.goes_again(*task)).collect();
         self.start_over(&again, now);
@@ -150,6 +151,7 @@ impl Schedule {
             self.phase = Phase::Going;
         }
         self.struck = false;
+        self.cancel_why = None;
         self.tasks[task].vouched = false;
         self.make_ready(task, now);
         let behind = self.skipped_behind(task);

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::domain::event::{AttemptEnd, RunOptions};
+use crate::domain::event::{AttemptEnd, CancelWhy, RunOptions};
 use crate::domain::ids::TaskId;
 use crate::domain::outcome::{Reason, RunOutcome, TaskCause, TaskReason};
 use crate::domain::plan::{Plan, TaskSpec};
@@ -38,6 +38,8 @@ pub struct Schedule {
     pub(super) serving: BTreeSet<usize>,
     /// Whether a task has failed for good.
     pub(super) struck: bool,
+    /// Why somebody has ended it, if somebody has.
+    pub(super) cancel_why: Option<CancelWhy>,
     /// What happened once is being told again: nothing is decided.
     pub(super) recalling: bool,
     /// Tasks that may not start before a client has come.
@@ -82,6 +84,7 @@ impl Schedule {
             awaiting: BTreeSet::new(),
             serving: BTreeSet::new(),
             struck: false,
+            cancel_why: None,
             recalling: false,
             withheld: BTreeSet::new(),
             is_open: false,
@@ -117,7 +120,10 @@ impl Schedule {
                 self.attempt_ended(task, attempt, end, now)
             }
             Event::CancelTask { task } => self.cancel_task(task, now),
-            Event::CancelRun => self.stop(Phase::Cancelling, now),
+            Event::CancelRun { why } => {
+                self.cancel_why.get_or_insert(why);
+                self.stop(Phase::Cancelling, now);
+            }
             Event::Tick => {}
             Event::Recalled { task, attempt, agent } => {
                 self.recall_attempt(task, attempt, agent, now);
@@ -234,7 +240,7 @@ impl Schedule {
         }
         self.tasks[task].ended_at = Some(now);
         let cancelled = match running.ending {
-            Some(EndWhy::Cancelled) => Some(TaskCause::Cancelled),
+            Some(EndWhy::Cancelled) => Some(self.cancel_cause()),
             Some(EndWhy::FailFast) => Some(TaskCause::FailFast),
             Some(EndWhy::ServiceDone | EndWhy::Unanswered) | None => None,
         };
@@ -292,7 +298,7 @@ impl Schedule {
         let cause = match ending {
             _ if !may_retry => return self.settle(task, state, now),
             Some(EndWhy::ServiceDone) => return self.settle(task, state, now),
-            Some(EndWhy::Cancelled) => TaskCause::Cancelled,
+            Some(EndWhy::Cancelled) => self.cancel_cause(),
             Some(EndWhy::FailFast) => TaskCause::FailFast,
             Some(EndWhy::Unanswered) | None => {
                 record.retries_spent += 1;

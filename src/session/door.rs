@@ -61,12 +61,17 @@ pub(super) fn listen(door: &Path, session: &SessionId) -> io::Result<UnixListene
     Ok(UnixListener::from(socket))
 }
 
-/// Connects to the holder behind a door.
+/// Connects to the holder behind a door, without blocking.
 ///
 /// # Errors
-/// When nobody listens there.
+/// When nobody listens there, or too many wait there already.
 pub(super) fn connect(door: &Path, session: &SessionId) -> io::Result<UnixStream> {
-    UnixStream::connect(&Place::of(door, session)?.path)
+    let place = Place::of(door, session)?;
+    // A holder that is stopped may have more callers waiting than its door has room for.
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(place.path.as_path())?)?;
+    Ok(UnixStream::from(socket))
 }
 
 /// Takes a door's file away. Only its holder does so, or whoever owns the workspace and has found

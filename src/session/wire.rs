@@ -219,6 +219,9 @@ pub struct Present {
     pub ports: Vec<Listener>,
     /// True while everything in it is being ended.
     pub closing: bool,
+    /// True when that was asked for; otherwise its shell has ended.
+    #[serde(default)]
+    pub told_to_close: bool,
 }
 
 /// A command that a holder was given.
@@ -371,6 +374,7 @@ pub(super) mod tests {
             end: 0,
             ports: Vec::new(),
             closing: false,
+            told_to_close: false,
         }
     }
 

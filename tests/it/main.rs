@@ -28,5 +28,6 @@ mod floor_plan;
 mod house;
 mod package;
 mod recordings;
+mod recovery;
 mod rust_source;
 mod session;

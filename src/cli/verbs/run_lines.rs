@@ -11,9 +11,10 @@ use crate::cli::failure::{Failure, Kind};
 use crate::cli::table::table;
 use crate::cli::{exit, output, records, starter};
 use crate::control::{Answer, Call, RunLine};
+use crate::domain::event::CancelWhy;
 use crate::domain::ids::RunId;
 use crate::domain::result::SCHEMA_VERSION;
-use crate::report::words::state_words;
+use crate::report::words::{cause_words, state_words};
 
 /// List the workspace's runs, newest first
 #[derive(Debug, Args)]
@@ -144,10 +145,18 @@ fn row(line: &RunLine) -> Vec<String> {
     vec![
         line.run_id.to_string(),
         line.started_at.to_string(),
-        line.outcome.map_or("running", outcome_word).to_owned(),
+        outcome(line),
         line.exit_code.map(|code| code.to_string()).unwrap_or_default(),
         counts.join(", "),
     ]
+}
+
+fn outcome(line: &RunLine) -> String {
+    let word = line.outcome.map_or("running", outcome_word);
+    match line.cancelled {
+        None | Some(CancelWhy::Requested) => word.to_owned(),
+        Some(why) => format!("{word}: {}", cause_words(&why.cause())),
+    }
 }
 
 fn outcome_word(outcome: crate::domain::outcome::RunOutcome) -> &'static str {

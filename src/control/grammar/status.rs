@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::SessionLine;
+use crate::domain::event::CancelWhy;
 use crate::domain::ids::{AgentName, RunId, WorkspaceId};
 use crate::domain::outcome::{RunOutcome, TaskState};
 use crate::domain::time::Timestamp;
@@ -22,6 +23,9 @@ pub struct RunLine {
     pub started_at: Timestamp,
     /// How many tasks are in each state.
     pub counts: BTreeMap<TaskState, usize>,
+    /// Why it was cancelled, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancelled: Option<CancelWhy>,
 }
 
 /// What runs and what waits (`status --json`).

@@ -68,10 +68,10 @@ fn cancelling_a_run_cancels_every_task() {
     let ids = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p"];
     let mut run = Stage::new(plan(ids.map(|id| task(id).retries(3)).into()), &jobs(1));
     let _started = run.begin();
-    let words = run.hear(Event::CancelRun);
+    let words = run.hear(Event::CancelRun { why: Default::default() });
     assert_eq!(words.len(), 16);
     assert_eq!(words[0], "end a#1 Cancelled");
-    assert!(run.hear(Event::CancelRun).is_empty());
+    assert!(run.hear(Event::CancelRun { why: Default::default() }).is_empty());
     assert!(run.cancel("a").is_empty());
     assert_eq!(run.ends("a", AttemptEnd::Cancelled), ["a cancelled", "Cancelled 130"]);
     assert_eq!(run.schedule.counts(), [(TaskState::Cancelled, 16)].into());
@@ -94,7 +94,7 @@ fn every_state_that_is_no_end_is_cancelled_with_the_run() {
     let _next = run.ready("service");
     let _asks = run.asks("asking");
     let _waits = run.fails("retrying");
-    let _sweep = run.hear(Event::CancelRun);
+    let _sweep = run.hear(Event::CancelRun { why: Default::default() });
     let _end = run.ends("service", AttemptEnd::Cancelled);
     let _end = run.ends("ready", failed());
     let last = run.ends("asking", needs_input());
@@ -110,7 +110,7 @@ fn every_state_that_is_no_end_is_cancelled_with_the_run() {
 #[test]
 fn a_run_can_be_cancelled_before_it_begins() {
     let mut run = Stage::new(plan(vec![task("a"), task("b").after("a")]), &jobs(1));
-    assert_eq!(run.hear(Event::CancelRun), ["a cancelled", "b cancelled", "Cancelled 130"]);
+    assert_eq!(run.hear(Event::CancelRun { why: Default::default() }), ["a cancelled", "b cancelled", "Cancelled 130"]);
     assert!(run.begin().is_empty());
 
     let mut run = Stage::new(plan(vec![task("a"), task("b").when("a", When::Done)]), &jobs(1));
@@ -123,7 +123,7 @@ fn cancelling_a_run_goes_over_fail_fast() {
     let mut run = Stage::new(plan(vec![task("a"), task("b")]), &fail_fast(2));
     let _started = run.begin();
     assert_eq!(run.fails("a"), ["a failed", "end b#1 FailFast"]);
-    assert!(run.hear(Event::CancelRun).is_empty());
+    assert!(run.hear(Event::CancelRun { why: Default::default() }).is_empty());
     assert_eq!(run.ends("b", AttemptEnd::Cancelled), ["b cancelled: fail fast", "Cancelled 130"]);
 }
 
@@ -220,7 +220,7 @@ fn precedence_of_outcomes() {
         for &bit in others {
             let _words = run.ends(ids[bit], end(bit));
         }
-        let _ending = run.hear(Event::CancelRun);
+        let _ending = run.hear(Event::CancelRun { why: Default::default() });
         let _words = run.ends(ids[*last], end(*last));
         assert_eq!(run.schedule.outcome(), Some(Cancelled), "{present:?}");
     }

@@ -217,7 +217,7 @@ impl<'a> Watcher<'a> {
     fn happen(&mut self, choice: u32) {
         let pick = choice as usize / 16;
         if self.case.requests && choice.is_multiple_of(97) {
-            return self.hear(Event::CancelRun);
+            return self.hear(Event::CancelRun { why: Default::default() });
         }
         if self.case.requests && choice.is_multiple_of(13) && !self.case.plan.tasks.is_empty() {
             return self.hear(Event::CancelTask { task: pick % self.case.plan.tasks.len() });

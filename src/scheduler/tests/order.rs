@@ -64,7 +64,7 @@ fn what_comes_next_is_foreseen_where_it_is_certain() {
     let mut run = Stage::new(plan_with(agents, tasks), &jobs(2));
     run.begin();
     assert_eq!(foreseen(&run), ["f#1 on y"], "two agents can take the others");
-    run.hear(crate::scheduler::event::Event::CancelRun);
+    run.hear(crate::scheduler::event::Event::CancelRun { why: Default::default() });
     assert!(foreseen(&run).is_empty(), "nothing starts any more");
 }
 

@@ -107,7 +107,7 @@ fn stragglers_change_nothing() {
     assert_eq!(run.state("a"), TaskState::Running);
     assert_eq!(run.ok("a"), ["a succeeded", "Succeeded 0"]);
     assert!(run.hear(straggler(2)).is_empty());
-    assert!(run.hear(Event::CancelRun).is_empty());
+    assert!(run.hear(Event::CancelRun { why: Default::default() }).is_empty());
     assert!(run.hear(Event::Begin).is_empty());
 }
 

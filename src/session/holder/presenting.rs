@@ -30,6 +30,7 @@ impl Session {
             end: self.capture.raw_end(),
             ports: self.ports.known().to_vec(),
             closing: self.closing.is_some(),
+            told_to_close: self.told_to_close,
         })
     }
 

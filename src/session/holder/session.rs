@@ -62,6 +62,8 @@ pub(super) struct Session {
     pub ports: PortWatch,
     pub quota: Quota,
     pub closing: Option<Closing>,
+    /// Whether a coordinator has asked for that.
+    pub told_to_close: bool,
     /// While a command's tree is being ended: when it is next looked at.
     pub tree_due_ms: Option<u64>,
     /// An interrupt is due, at the latest then.
@@ -135,6 +137,7 @@ impl Session {
             looks: Looks::default(),
             ports: PortWatch::default(),
             closing: None,
+            told_to_close: false,
             tree_due_ms: None,
             interrupt_by_ms: None,
             interrupted_group: None,
@@ -174,7 +177,10 @@ impl Session {
                 self.capture.resized(size, self.clock.micros());
                 self.answers.resized();
             }
-            Ask::Close => self.close(now_ms),
+            Ask::Close => {
+                self.told_to_close |= self.closing.is_none();
+                self.close(now_ms);
+            }
             // A second Open has no meaning; Ack is the outbox's.
             Ask::Open { .. } | Ask::Adopt { .. } | Ask::Ack { .. } => {}
         }

@@ -5,12 +5,14 @@ use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use super::client::Connection;
+use super::client::{self, Connection};
 use super::failure::{Failure, Kind, reason};
 use super::sources::{current_folder, real_folder};
 use super::starter::{connect_or_start, is_absence, is_kept, kept_environment};
-use crate::daemon::serve::{ServeOptions, serve};
+use crate::daemon::ownership::{TakeError, held};
+use crate::daemon::serve::{ServeError, ServeOptions, serve};
 use crate::daemon::shelf;
 pub(super) use crate::daemon::shelf::{Expired, Shelved};
 use crate::daemon::workspace::{Places, Workspace, WorkspaceError};
@@ -196,19 +198,62 @@ impl From<WorkspaceError> for Failure {
     }
 }
 
+/// How a coordinator comes to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// A client started it.
+    ForClient,
+    /// By hand, where none runs.
+    First,
+    /// By hand, in the place of one that runs.
+    InPlace,
+}
+
+/// How long a coordinator that hands over may take to end.
+const REPLACE_MAX: Duration = Duration::from_secs(15);
+/// How many that have come in between are displaced as well.
+const REPLACED_MAX: usize = 5;
+
 /// Becomes the workspace's coordinator until its work is done. One that a client started leaves
 /// the client's terminal first, and either way the caller's environment.
 ///
 /// # Errors
 /// When it cannot serve.
-pub(super) fn become_coordinator(root: PathBuf, for_client: bool) -> Result<(), Failure> {
+pub(super) fn become_coordinator(root: PathBuf, how: Start) -> Result<(), Failure> {
+    let for_client = how == Start::ForClient;
     if for_client {
         // Refused only to the leader of a process group, as when a person tries this by hand.
         let _still_attached = rustix::process::setsid();
     }
     shed_environment()?;
-    serve(&ServeOptions { root, for_client })
-        .map_err(|error| Failure::new(Kind::Coordinator, error.to_string()))
+    let mut patience = Duration::ZERO;
+    for _ in 0..REPLACED_MAX {
+        if how == Start::InPlace && displace(&root)? {
+            patience = REPLACE_MAX;
+        }
+        let options = ServeOptions { root: root.clone(), for_client, patience };
+        return match serve(&options) {
+            // Another client's has slipped in between.
+            Err(ServeError::Take(TakeError::Held(_))) if how == Start::InPlace => continue,
+            Err(error @ ServeError::Take(TakeError::Held(_))) => {
+                Err(Failure::new(Kind::Coordinator, error.to_string())
+                    .hint("`callboard serve --replace` takes its place: runs and sessions go on"))
+            }
+            served => served.map_err(|error| Failure::new(Kind::Coordinator, error.to_string())),
+        };
+    }
+    let message = "one coordinator after the other has come in between".to_owned();
+    Err(Failure::new(Kind::Coordinator, message).hint("call again"))
+}
+
+/// Has the coordinator that runs leave everything to the next one. False when none runs.
+fn displace(root: &Path) -> Result<bool, Failure> {
+    let Some(place) = Workspace::look(&places()?, root)?.map(Place::from) else { return Ok(false) };
+    match client::hand_over(&place.socket) {
+        Ok(()) => Ok(true),
+        Err(error) if is_absence(&error) => Ok(held(root).is_some()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Executes this program anew when its environment holds more than it may: what `/proc` shows of

@@ -32,8 +32,6 @@ pub(super) enum Kind {
     Usage,
     /// The manifest or `agents.toml` is wrong, or names a variable in `env_pass` that is not set.
     Manifest,
-    /// What is asked for does not exist yet.
-    Unsupported,
     /// No such run, task, agent or session.
     NotFound,
     /// The session has ended.
@@ -44,6 +42,8 @@ pub(super) enum Kind {
     SessionLimit,
     /// Somebody else holds the session's terminal.
     Claimed,
+    /// A process inside a session asks for what only a person may have.
+    NotAllowed,
     /// The machine cannot: a full disk, a folder that may not be written.
     Machine,
     /// Client and coordinator are of different versions.
@@ -84,11 +84,6 @@ impl Failure {
         Self::new(Kind::Usage, message)
     }
 
-    /// `what` is part of the contract and not of this version.
-    pub(super) fn unsupported(what: &str) -> Self {
-        Self::new(Kind::Unsupported, format!("{what}: not supported yet"))
-    }
-
     /// The file at `path` cannot be used: its absence is the caller's fault, the rest the
     /// machine's.
     pub(super) fn file(path: &Path, doing: &str, error: &io::Error) -> Self {
@@ -115,9 +110,9 @@ impl Failure {
         match self.kind {
             Kind::Usage
             | Kind::Manifest
-            | Kind::Unsupported
             | Kind::NotFound
             | Kind::Claimed
+            | Kind::NotAllowed
             | Kind::SessionClosed
             | Kind::SessionExpired => exit::USAGE,
             Kind::Machine | Kind::SessionLimit => exit::ENVIRONMENT,
@@ -204,6 +199,8 @@ impl From<Refusal> for Failure {
             FailureKind::SessionClosed => Kind::SessionClosed,
             FailureKind::SessionLimit => Kind::SessionLimit,
             FailureKind::Claimed => Kind::Claimed,
+            FailureKind::NotAllowed => Kind::NotAllowed,
+            FailureKind::Unknown => Kind::Coordinator,
             FailureKind::Version => Kind::Version,
             FailureKind::Environment => Kind::Machine,
             FailureKind::ShuttingDown => Kind::Coordinator,

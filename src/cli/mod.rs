@@ -31,6 +31,7 @@ mod summary;
 mod table;
 mod tape;
 mod terminal;
+mod ticket;
 mod verbs;
 mod waves;
 mod words;

@@ -1,13 +1,17 @@
 //! A coordinator that keeps to a script, on a real Unix socket: for tests of the client's side.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use tempfile::TempDir;
 
+use super::client::Connection;
+use super::failure::Kind;
+use super::inbox::Connect;
 use crate::control::{Answer, CONTROL_VERSION, Call, Failure, Notice, Request, Response, Submit};
 use crate::domain::board::BoardView;
 use crate::domain::event::{ClientEnv, RunOptions};
@@ -38,6 +42,29 @@ impl StandIn {
         (folder, socket, thread)
     }
 
+    /// Coordinators one after the other, each for the client that comes next; and what waits until
+    /// all have kept to their scripts. Whoever connects beyond them is told that there is none.
+    pub(super) fn row(
+        scripts: Vec<Box<dyn FnOnce(&mut Self) + Send>>,
+    ) -> (Connect, impl FnOnce()) {
+        let mut sockets = VecDeque::new();
+        let mut threads = Vec::new();
+        for script in scripts {
+            let (folder, socket, thread) = Self::start(script);
+            sockets.push_back((folder, socket));
+            threads.push(thread);
+        }
+        let sockets = Mutex::new(sockets);
+        let connect: Connect = Arc::new(move || {
+            let next = sockets.lock().unwrap().pop_front();
+            let Some((_folder, socket)) = next else {
+                return Err(super::failure::Failure::new(Kind::Coordinator, "there is none left"));
+            };
+            Ok(Connection::open(&socket)?)
+        });
+        (connect, move || threads.into_iter().for_each(|thread| thread.join().unwrap()))
+    }
+
     /// The next request.
     pub(super) fn asked(&mut self) -> (u64, Call) {
         let mut buffer = [0; 4096];
@@ -54,7 +81,7 @@ impl StandIn {
     /// Answers `Hello`.
     pub(super) fn welcome(&mut self) {
         let (id, call) = self.asked();
-        assert_eq!(call, Call::Hello { version: CONTROL_VERSION });
+        assert!(matches!(call, Call::Hello { version: CONTROL_VERSION, .. }), "{call:?}");
         self.reply(id, Answer::Welcome { version: "0".to_owned(), pid: std::process::id() });
     }
 
@@ -94,8 +121,8 @@ pub(super) fn submit() -> Submit {
         default_shell: Default::default(),
         tasks: Vec::new(),
     };
-    let (selected, detach) = (None, false);
-    Submit { plan, selected, options: RunOptions::default(), env: ClientEnv::default(), detach }
+    let (selected, detach, ticket) = (None, false, Some("t1".to_owned()));
+    Submit { plan, selected, options: RunOptions::default(), env: ClientEnv::default(), detach, ticket }
 }
 
 /// A run that goes on.

@@ -150,6 +150,8 @@ mod tests {
             selected: None,
             allowed: Default::default(),
             detached: false,
+            ticket: None,
+            parent: None,
         };
         let ended = Event::RunEnded {
             run: "a".into(),

@@ -72,6 +72,7 @@ impl Desk {
         }
         // Their sessions ended right before that coordinator did.
         self.take_down(posted.0.into_values().flatten(), now);
+        self.end_orphaned(now);
         let going = self.runs.values().filter(|run| run.ended.is_none());
         let runs: Vec<RunId> = going.map(|run| run.id.clone()).collect();
         for run in runs {
@@ -89,6 +90,7 @@ impl Desk {
     fn recall_runs(&mut self, recall: Recall, unreported: &BTreeSet<RunId>, now: Timestamp) {
         for (id, recalled) in recall.into_runs() {
             let (ended, last_at) = (recalled.ended, recalled.last_at);
+            self.tickets.note(recalled.ticket.as_deref(), &id);
             let run = Run::recalled(id.clone(), recalled, now);
             if ended.is_some() {
                 if unreported.contains(&id) {
@@ -233,7 +235,7 @@ impl Run {
     fn recalled(id: RunId, recalled: Recalled, now: Timestamp) -> Self {
         let running = recalled.running();
         let Recalled {
-            plan, options, allowed, detached, started_at, schedule, mut sessions, ..
+            plan, options, allowed, detached, started_at, schedule, parent, mut sessions, ..
         } = recalled;
         let mut attempts = BTreeMap::new();
         for (task, number, session) in running {
@@ -258,6 +260,7 @@ impl Run {
             tasks: tasks.collect(),
             id,
             plan,
+            parent,
             options,
             schedule,
             started_at,

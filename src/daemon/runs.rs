@@ -9,6 +9,7 @@ use super::desk::Desk;
 use super::inbox::ConnectionId;
 use super::names;
 use super::rejoining::lacks;
+use super::sessions::Asker;
 use super::story::CommandStory;
 use super::warming::Warm;
 use crate::control::{Answer, ClosedWhy, Notice, Response, RunLine, Submit};
@@ -30,6 +31,8 @@ pub(super) struct Run {
     pub plan: Arc<Plan>,
     /// Its options.
     pub(super) options: RunOptions,
+    /// The session from inside of which it was submitted: it ends with that.
+    pub(super) parent: Option<SessionId>,
     /// The machine.
     pub schedule: Schedule,
     /// When it was accepted.
@@ -119,22 +122,36 @@ impl Run {
 impl Desk {
     pub(super) fn submit(
         &mut self,
-        connection: ConnectionId,
-        id: u64,
+        asker: Asker,
         submit: Submit,
         now: Timestamp,
     ) {
+        let Asker { connection, request: id } = asker;
+        let Submit { plan, selected, mut options, env, detach, ticket } = submit;
+        if let Some(run) = self.run_of_ticket(ticket.as_deref()) {
+            return self.answer_again(asker, &run, env, detach, now);
+        }
         if self.is_terminating() {
             return self.refuse(connection, id, shutting_down());
         }
-        let Submit { plan, selected, mut options, env, detach } = submit;
         if let Some(failure) = lacks(&plan, &env) {
             return self.refuse(connection, id, failure);
+        }
+        let parent = match self.room_inside(asker) {
+            Ok(parent) => parent,
+            Err(failure) => return self.refuse(connection, id, failure),
+        };
+        if let Some(inside) = &parent {
+            // Nobody sits at an agent's terminal.
+            options.attended = false;
+            let most = self.jobs_inside(inside).unwrap_or(options.jobs);
+            options.jobs = options.jobs.min(most);
         }
         self.used_for_run();
         self.heed(plan.session_defaults);
         options.seed = names::seed();
         let run = names::run();
+        self.tickets.note(ticket.as_deref(), &run);
         self.record_durably(
             Record::RunSubmitted {
                 run: run.clone(),
@@ -143,6 +160,8 @@ impl Desk {
                 selected: selected.clone(),
                 allowed: env.allowed.clone(),
                 detached: detach,
+                ticket,
+                parent: parent.clone(),
             },
             now,
         );
@@ -153,6 +172,7 @@ impl Desk {
             Run {
                 id: run.clone(),
                 plan: Arc::new(plan),
+                parent,
                 options,
                 schedule,
                 started_at: now,

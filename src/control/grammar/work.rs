@@ -25,6 +25,10 @@ pub struct Submit {
     /// True when the run outlives its client (`--detach`); otherwise the run is cancelled once the
     /// connection that submitted it is gone.
     pub detach: bool,
+    /// The client's own, unguessable name for this call. Where the answer was lost the client says
+    /// the same again, and is told of the run that was made then: there is never a second.
+    #[serde(default)]
+    pub ticket: Option<String>,
 }
 
 /// One command to run.

@@ -271,7 +271,7 @@ mod tests {
         for (kind, code) in [
             (Kind::Usage, 2),
             (Kind::Manifest, 2),
-            (Kind::Unsupported, 2),
+            (Kind::NotAllowed, 2),
             (Kind::NotFound, 2),
             (Kind::SessionClosed, 2),
             (Kind::SessionExpired, 2),

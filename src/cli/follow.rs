@@ -383,28 +383,29 @@ mod tests {
 
     type Script = Box<dyn FnOnce(&mut StandIn) + Send>;
 
-    /// Follows a run at one coordinator after the other; `interrupts` come once it is connected.
-    fn through(interrupts: usize, scripts: Vec<Script>) -> Result<Box<RunReport>, Failure> {
-        let (connect, threads) = StandIn::row(scripts);
+    /// Follows a run at one coordinator after the other.
+    fn through(scripts: Vec<Script>) -> Result<Box<RunReport>, Failure> {
+        interrupted(|_| scripts)
+    }
+
+    /// The same; scripts can send interrupts.
+    fn interrupted(
+        scripts: impl FnOnce(Arc<dyn Fn(usize) + Send + Sync>) -> Vec<Script>,
+    ) -> Result<Box<RunReport>, Failure> {
         let mut inbox = Inbox::new();
-        let sender = inbox.interrupter();
-        let connect: Connect = Arc::new(move || {
-            let connection = connect();
-            sender(interrupts);
-            connection
-        });
+        let (connect, threads) = StandIn::row(scripts(Arc::new(inbox.interrupter())));
         let mut progress = Progress::Silent;
         let begin = Begin::Submit(Box::new(submit()));
         let followed = follow_run(connect, &begin, &mut progress, &mut inbox);
+        drop(inbox);
         threads();
         followed
     }
 
     fn follow(
-        interrupts: usize,
         script: impl FnOnce(&mut StandIn) + Send + 'static,
     ) -> Result<Box<RunReport>, Failure> {
-        through(interrupts, vec![Box::new(script)])
+        through(vec![Box::new(script)])
     }
 
     /// A coordinator of which the run is known, and that is lost then.
@@ -434,7 +435,7 @@ mod tests {
 
     #[test]
     fn a_run_is_followed_to_its_end() {
-        let report = follow(0, |stand_in| {
+        let report = follow(|stand_in| {
             submitted(stand_in);
             stand_in.notice(Notice::ServiceReady { run: "R1".into(), task: "a".into() });
             stand_in.notice(Notice::RunEnded { report: Box::new(ended_report(0)) });
@@ -444,7 +445,7 @@ mod tests {
 
     #[test]
     fn a_gap_brings_the_whole_picture() {
-        let report = follow(0, |stand_in| {
+        let report = follow(|stand_in| {
             submitted(stand_in);
             stand_in.notice(Notice::Gap { missed: 7 });
             let (id, call) = stand_in.asked();
@@ -456,25 +457,18 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupt_cancels_and_the_client_stays() {
-        let report = follow(1, |stand_in| {
-            submitted(stand_in);
-            let (id, call) = stand_in.asked();
-            assert_eq!(call, Call::CancelRun { run: "R1".into(), now: false });
-            stand_in.reply(id, Answer::Cancelling);
-            stand_in.notice(Notice::RunEnded { report: Box::new(ended_report(130)) });
-        });
-        assert_eq!(report.unwrap().exit_code, Some(130));
-    }
-
-    #[test]
-    fn a_second_interrupt_ends_it_now() {
-        let report = follow(2, |stand_in| {
-            submitted(stand_in);
-            let (id, call) = stand_in.asked();
-            assert_eq!(call, Call::CancelRun { run: "R1".into(), now: true });
-            stand_in.reply(id, Answer::Cancelling);
-            stand_in.notice(Notice::RunEnded { report: Box::new(ended_report(130)) });
+    fn an_interrupt_cancels_and_a_second_one_ends_it_now() {
+        let report = interrupted(|interrupt| {
+            vec![Box::new(move |stand_in| {
+                submitted(stand_in);
+                for now in [false, true] {
+                    interrupt(1);
+                    let (id, call) = stand_in.asked();
+                    assert_eq!(call, Call::CancelRun { run: "R1".into(), now });
+                    stand_in.reply(id, Answer::Cancelling);
+                }
+                stand_in.notice(Notice::RunEnded { report: Box::new(ended_report(130)) });
+            })]
         });
         assert_eq!(report.unwrap().exit_code, Some(130));
     }
@@ -482,7 +476,6 @@ mod tests {
     #[test]
     fn a_run_outlives_three_coordinators() {
         let report = through(
-            0,
             vec![
                 Box::new(submitted),
                 rejoined_and_lost(),
@@ -499,7 +492,6 @@ mod tests {
     #[test]
     fn a_run_that_ended_in_the_gap_has_its_report() {
         let report = through(
-            0,
             vec![
                 Box::new(submitted),
                 Box::new(|stand_in| {
@@ -523,12 +515,12 @@ mod tests {
             let (_, call) = stand_in.asked();
             assert_eq!(call, Call::Submit { submit: Box::new(submit()) });
         });
-        assert!(through(0, vec![dies, again]).is_ok());
+        assert!(through(vec![dies, again]).is_ok());
     }
 
     #[test]
     fn when_no_coordinator_can_be_had_the_run_is_named() {
-        let failure = follow(0, submitted).unwrap_err();
+        let failure = follow(submitted).unwrap_err();
         assert_eq!(failure.exit_code(), 5);
         assert!(failure.message.contains("run R1"), "{}", failure.message);
         assert!(failure.hint.unwrap().contains("callboard run --resume R1"));
@@ -546,13 +538,13 @@ mod tests {
             submitted(stand_in);
             stand_in.notice(Notice::RunEnded { report: Box::new(ended_report(0)) });
         });
-        assert!(through(0, vec![refuse, takes]).is_ok());
+        assert!(through(vec![refuse, takes]).is_ok());
     }
 
     #[test]
     fn tries_are_bounded() {
         let dies = || -> Script { Box::new(|stand_in| stand_in.welcome()) };
-        let failure = through(0, (0..TRIES).map(|_| dies()).collect()).unwrap_err();
+        let failure = through((0..TRIES).map(|_| dies()).collect()).unwrap_err();
         assert_eq!(failure.kind, Kind::Coordinator);
         let pauses: Vec<_> = (1..10).map(|losses| pause(losses).as_millis()).collect();
         assert_eq!(pauses, [0, 50, 100, 200, 400, 800, 1000, 1000, 1000]);
@@ -560,7 +552,7 @@ mod tests {
 
     #[test]
     fn a_refusal_is_told() {
-        let failure = follow(0, |stand_in| {
+        let failure = follow(|stand_in| {
             stand_in.welcome();
             let (id, _) = stand_in.asked();
             let message = "no space left for the journal".to_owned();

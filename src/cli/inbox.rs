@@ -111,15 +111,11 @@ impl Inbox {
         }
     }
 
-    /// What sends so many interrupts, once.
+    /// What sends so many interrupts.
     #[cfg(test)]
     pub(super) fn interrupter(&self) -> impl Fn(usize) + Send + Sync + 'static {
-        let sender = std::sync::Mutex::new(Some(self.sender.clone()));
-        move |count| {
-            if let Some(sender) = sender.lock().unwrap().take() {
-                (0..count).for_each(|_| sender.send(Letter::Interrupt).unwrap());
-            }
-        }
+        let sender = self.sender.clone();
+        move |count| (0..count).for_each(|_| drop(sender.send(Letter::Interrupt)))
     }
 
     /// Interrupts without signals.

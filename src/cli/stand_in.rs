@@ -37,6 +37,7 @@ impl StandIn {
         let listener = UnixListener::bind(&socket).unwrap();
         let thread = thread::spawn(move || {
             let (stream, _) = listener.accept().unwrap();
+            stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
             script(&mut Self { stream, decoder: Decoder::default() });
         });
         (folder, socket, thread)

@@ -227,10 +227,13 @@ impl Desk {
         });
         let Some((id, index)) = found else {
             if let Some(told) = told {
-                // An open session knows all that it was ever given.
+                // An open session knows all that it was given, but for what it has let go of.
                 let id = self.names.get(told).cloned().unwrap_or_else(|| told.into());
-                let is_open = self.sessions.contains_key(&id);
-                let failure = if is_open { unknown_ticket() } else { lost_ticket() };
+                let knows_all = self
+                    .sessions
+                    .get(&id)
+                    .is_some_and(|session| session.asked as usize <= session.commands.len());
+                let failure = if knows_all { unknown_ticket() } else { lost_ticket() };
                 return self.refuse_asker(asker, failure);
             }
             let Some(session) = names::of_ticket(ticket) else {

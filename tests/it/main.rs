@@ -18,6 +18,7 @@ mod cases_terminal_output;
 mod cases_terminal_typing;
 mod chaos;
 mod cli_attach;
+mod clients;
 mod cli_documents;
 mod cli_env;
 mod cli_reports;

@@ -481,6 +481,7 @@ mod tests {
         let mut asking = Asking { wanted: &wanted, connect, interrupted: false, begun: false };
         asking.interrupted = interrupts > 0;
         let answer = asking.to_the_end(&mut inbox);
+        drop(inbox);
         threads();
         answer
     }

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use super::action::{Action, ExecForm};
 use super::desk::Folders;
 use super::inbox::{ConnectionId, Event};
-use super::rejoining::unknown_ticket;
+use super::rejoining::{lost_ticket, unknown_ticket};
 use super::sessions::{Asker, EXEC_KEEP};
 use super::shelf::{Entry, Writers};
 use super::story::CommandStory;
@@ -96,7 +96,7 @@ impl Crew {
     /// Looks at an event before the desk hears it: whom it brings and whom it takes away.
     pub(super) fn meet(&mut self, event: &Event) {
         match event {
-            Event::Connected { connection, responses } => {
+            Event::Connected { connection, responses, .. } => {
                 let client = Client { responses: responses.clone(), missed: 0 };
                 self.clients.insert(*connection, client);
             }
@@ -216,7 +216,10 @@ impl Crew {
             let record = shelf::read(&sessions, &session).ok();
             let result =
                 record.and_then(|record| record.result(0, EXEC_KEEP, Timestamp::default()));
-            result.map(|result| Answer::Ran { result: Box::new(result) }).ok_or_else(unknown_ticket)
+            // A session's folder is made before its holder is, and stays for the retention.
+            let was_made = sessions.join(session.as_str()).exists();
+            let unknown = || if was_made { lost_ticket() } else { unknown_ticket() };
+            result.map(|result| Answer::Ran { result: Box::new(result) }).ok_or_else(unknown)
         });
     }
 

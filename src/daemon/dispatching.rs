@@ -224,6 +224,8 @@ impl Desk {
                 allowed: env.allowed.clone(),
                 detached: true,
                 open_ended: true,
+                ticket: None,
+                parent: None,
             },
             now,
         );
@@ -243,6 +245,7 @@ impl Desk {
             attempts: BTreeMap::new(),
             warm: Vec::new(),
             brisk: false,
+            parent: None,
         };
         self.runs.insert(run.clone(), standing);
         self.run_step(&run, Event::Begin, now);

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -30,6 +31,9 @@ use crate::journal::{AppendError, Journal, JournalError};
 use crate::scheduler::recall::Recall;
 use crate::session::identity;
 
+/// Between two tries to take a workspace from one that is ending.
+const TAKE_PAUSE: Duration = Duration::from_millis(5);
+
 /// What to serve.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
@@ -39,6 +43,8 @@ pub struct ServeOptions {
     pub for_client: bool,
     /// Where to serve over HTTP; `None` for nowhere.
     pub http: Option<HttpOptions>,
+    /// How long to wait for a coordinator that hands over.
+    pub patience: Duration,
 }
 
 /// Why a workspace cannot be served, or no longer.
@@ -91,11 +97,7 @@ fn io(doing: &'static str) -> impl FnOnce(std::io::Error) -> ServeError {
 pub fn serve(options: &ServeOptions) -> Result<(), ServeError> {
     let places = Places::from_env(|name| std::env::var_os(name))?;
     let workspace = Workspace::open(&places, &options.root, None)?;
-    let owner = match ownership::take(
-        &workspace,
-        env!("CARGO_PKG_VERSION"),
-        Clock::start(Timestamp::default()).now(),
-    ) {
+    let owner = match take(&workspace, options.patience) {
         Err(TakeError::Held(_)) if options.for_client => return Ok(()),
         taken => taken?,
     };
@@ -113,8 +115,24 @@ pub fn serve(options: &ServeOptions) -> Result<(), ServeError> {
         .map_err(io("starting the runtime"))?;
     let served = runtime.block_on(serve_owned(&workspace, owner, http, options.for_client));
     // Blocking work that still goes on, such as removing a session's folder, is not cut off.
-    runtime.shutdown_timeout(std::time::Duration::from_secs(5));
+    runtime.shutdown_timeout(Duration::from_secs(5));
     served
+}
+
+/// Takes the workspace; from one that is ending, within `patience`.
+fn take(workspace: &Workspace, patience: Duration) -> Result<Owner, TakeError> {
+    let started = Instant::now();
+    loop {
+        let now = Clock::start(Timestamp::default()).now();
+        match ownership::take(workspace, env!("CARGO_PKG_VERSION"), now) {
+            Err(TakeError::Held(_) | TakeError::HeldUnknown { .. })
+                if started.elapsed() < patience =>
+            {
+                std::thread::sleep(TAKE_PAUSE);
+            }
+            taken => return taken,
+        }
+    }
 }
 
 async fn serve_owned(

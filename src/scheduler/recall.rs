@@ -39,6 +39,10 @@ pub struct Recalled {
     pub allowed: BTreeMap<String, String>,
     /// True when it outlives its client.
     pub detached: bool,
+    /// Its client's own name for the latest request that it began or went on with.
+    pub ticket: Option<String>,
+    /// The session from inside of which it was submitted.
+    pub parent: Option<SessionId>,
     /// When it was accepted.
     pub started_at: Timestamp,
     /// When it was last heard of.
@@ -68,11 +72,12 @@ impl Recall {
             Fact::RunEnded { run, outcome, exit_code, .. } => {
                 self.end(run, *outcome, *exit_code, at);
             }
-            Fact::RunResumed { run, options, detached } => {
+            Fact::RunResumed { run, options, detached, ticket } => {
                 self.ended.retain(|ended| ended != run);
                 if let Some(recalled) = self.runs.get_mut(run) {
                     recalled.options = options.clone();
                     recalled.detached = *detached;
+                    recalled.ticket.clone_from(ticket);
                     recalled.reopened();
                     recalled.hear(Event::Reopen { options: options.clone() }, at);
                 }
@@ -198,8 +203,17 @@ impl Recalled {
 
     /// A run that was accepted then.
     fn submitted(fact: &Fact, at: Timestamp) -> Option<Self> {
-        let Fact::RunSubmitted { plan, options, selected, allowed, detached, open_ended, .. } =
-            fact
+        let Fact::RunSubmitted {
+            plan,
+            options,
+            selected,
+            allowed,
+            detached,
+            open_ended,
+            ticket,
+            parent,
+            ..
+        } = fact
         else {
             return None;
         };
@@ -215,6 +229,8 @@ impl Recalled {
             options: options.clone(),
             allowed: allowed.clone(),
             detached: *detached,
+            ticket: ticket.clone(),
+            parent: parent.clone(),
             started_at: at,
             last_at: at,
             schedule,

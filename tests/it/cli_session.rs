@@ -68,7 +68,7 @@ impl Wire {
         let socket = socket_below(&house.root().join("run")).unwrap();
         let stream = UnixStream::connect(socket).unwrap();
         let mut wire = Self { stream, decoder: Decoder::default(), asked: 0 };
-        wire.ask(Call::Hello { version: CONTROL_VERSION });
+        wire.ask(Call::Hello { version: CONTROL_VERSION, callboard: None });
         wire
     }
 

@@ -27,6 +27,9 @@ pub(super) struct StandIn {
     decoder: Decoder,
 }
 
+/// What a coordinator of tests says and hears.
+pub(super) type Script = Box<dyn FnOnce(&mut StandIn) + Send>;
+
 impl StandIn {
     /// Listens, and keeps to `script` with the first client that comes; gone after that.
     pub(super) fn start(
@@ -45,7 +48,7 @@ impl StandIn {
 
     /// Coordinators one after the other, each for the client that comes next; and what waits until
     /// all have kept to their scripts. Whoever connects beyond them is told that there is none.
-    pub(super) fn row(scripts: Vec<Box<dyn FnOnce(&mut Self) + Send>>) -> (Connect, impl FnOnce()) {
+    pub(super) fn row(scripts: Vec<Script>) -> (Connect, impl FnOnce()) {
         let mut sockets = VecDeque::new();
         let mut threads = Vec::new();
         for script in scripts {

@@ -169,6 +169,8 @@ impl Desk {
         if gone.is_on_record() && !is_attempts {
             // Everybody has been told, and only the journal has not.
             self.take_down(ports, now);
+            let tmp = self.folders.tmp.join(id.as_str());
+            self.act(Action::Forget { session: id.clone(), tmp });
             return self.record(Record::SessionClosed { session: id }, now);
         }
         tracing::warn!(session = %id, owner = ?gone.owner, "the session was lost with its holder");

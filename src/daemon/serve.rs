@@ -175,6 +175,7 @@ async fn serve_owned(
     let posted = Posted::of(&board.view(&id)?);
     // Whoever connects meanwhile waits to be accepted.
     let (left, links) = adoption::adopt(&folders, epoch, history.expected()).await;
+    adoption::clear_private(&folders.tmp, &left);
     let (sender, inbox) = mpsc::channel(INBOX_EVENTS_MAX);
     let mut crew = Crew::new(id.clone(), folders.clone(), stage, board, epoch, sender.clone());
     for (session, link) in links {

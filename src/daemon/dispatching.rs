@@ -194,7 +194,7 @@ impl Desk {
     ) -> Result<RunId, Box<Failure>> {
         let fits = |run: &&Run| {
             self.dispatching.standing.contains_key(&run.id)
-                && run.ended.is_none()
+                && run.schedule.is_open()
                 && run.env == env
                 && run.plan.is_of_the_same_agents(plan)
         };

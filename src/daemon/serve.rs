@@ -182,6 +182,7 @@ async fn serve_owned(
         crew.adopt(session, link);
     }
     let recall = std::mem::take(&mut history.recall);
+    tell_misfits(&recall);
     let unreported = unreported(&recall, &folders.runs);
     let here = identity::own().map_err(io("reading /proc"))?;
     let mut desk = Desk::new(id, folders, history, version, clock.now(), for_client)
@@ -206,6 +207,18 @@ async fn serve_owned(
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(error) => Err(io("running the coordinator")(std::io::Error::other(error))),
         },
+    }
+}
+
+/// Says in the log what of the journal's records makes no sense.
+fn tell_misfits(recall: &Recall) {
+    let (misfits, count) = recall.misfits();
+    for misfit in misfits {
+        let (run, at) = (&misfit.run, misfit.at.0);
+        tracing::warn!(%run, at, why = %misfit.why, "a record of the journal does not fit, and is passed over");
+    }
+    if count > misfits.len() as u64 {
+        tracing::warn!(count, "more records of the journal do not fit");
     }
 }
 

@@ -27,6 +27,7 @@ use crate::board::{Board, BoardError};
 use crate::domain::event::{Event as Record, Stamped};
 use crate::domain::ids::{RunId, WorkspaceId};
 use crate::domain::time::Timestamp;
+use crate::journal::snapshot::Reach;
 use crate::journal::{AppendError, Journal, JournalError};
 use crate::scheduler::recall::Recall;
 use crate::session::identity;
@@ -141,7 +142,7 @@ async fn serve_owned(
     http: Option<Http>,
     for_client: bool,
 ) -> Result<(), ServeError> {
-    match compaction::compact_when_due(&workspace.journal()) {
+    match compaction::compact_when_due(&workspace.journal(), Reach::End) {
         Ok(true) => tracing::info!("took a snapshot of the journal"),
         Ok(false) => {}
         // Without one the journal itself is read; what is wrong with that is told there.

@@ -42,7 +42,15 @@
 //! What reading cannot see is the loss of whole lines at the end; the board, which remembers how
 //! far it is folded, shows that one.
 //!
-//! A start reads the latest snapshot (`snapshot`) and what follows it.
+//! A start reads the latest snapshot (`snapshot`) and what follows it. Segments that only the past
+//! needs can go (`spare`); what is left is verified from there.
+//!
+//! # A full disk
+//!
+//! Behind the last line a reserve is allocated ahead (`room`), where the file system can: lines that
+//! tell how something ended still fit when nobody else can write a byte. `Journal::has_room` says when
+//! nothing new should be begun. A batch that the reserve does not hold is refused before a byte of it
+//! is written, so that the reserve stays for a smaller one.
 
 mod append;
 mod disk;
@@ -50,8 +58,10 @@ mod error;
 mod line;
 mod queue;
 mod reading;
+mod room;
 mod segment;
 pub mod snapshot;
+mod spare;
 mod writer;
 
 #[cfg(test)]
@@ -61,3 +71,4 @@ pub use append::{Commit, Committed, Journal};
 pub use error::{AppendError, JournalError};
 pub use line::{Line, LineFault};
 pub use reading::{Replay, Torn, check_tail, read, read_whole, verify};
+pub use spare::{Spare, remove_spare, spare_segments};

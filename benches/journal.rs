@@ -141,6 +141,8 @@ fn submitted(run: RunId) -> Event {
         allowed: Default::default(),
         detached: true,
         open_ended: false,
+        parent: None,
+        ticket: None,
     }
 }
 

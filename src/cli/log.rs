@@ -75,27 +75,27 @@ pub(super) fn open(log: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(log)
 }
 
-/// stderr, and the file that it is where that is ours to keep short.
+/// stderr, kept short where it is a log of ours.
 struct Log {
-    file: Option<PathBuf>,
+    is_own: bool,
+    /// In it so far.
     bytes: u64,
 }
 
 impl Log {
     fn of_stderr() -> Self {
-        let Some((file, bytes)) = own_file() else { return Self { file: None, bytes: 0 } };
-        Self { file: Some(file), bytes }
+        let own = own_file();
+        Self { is_own: own.is_some(), bytes: own.map_or(0, |(_, length)| length) }
     }
+}
 
-    /// stderr becomes a new file. Where that fails the old one goes on, and is tried again when as
-    /// much again is in it.
-    fn turn(&mut self, file: &Path) -> io::Result<()> {
-        self.bytes = 0;
-        put_aside(file)?;
-        let fresh = open(file)?;
-        rustix::stdio::dup2_stderr(&fresh)?;
-        Ok(())
-    }
+/// stderr becomes a new file. Where that fails the old one goes on, and is tried again when as much
+/// again is in it.
+fn turn(file: &Path) -> io::Result<()> {
+    put_aside(file)?;
+    let fresh = open(file)?;
+    rustix::stdio::dup2_stderr(&fresh)?;
+    Ok(())
 }
 
 /// The file behind stderr and its length, if it is a coordinator's log.
@@ -112,11 +112,15 @@ fn own_file() -> Option<(PathBuf, u64)> {
 
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let Some(file) = self.file.clone()
-            && self.bytes > LOG_BYTES_MAX
-        {
-            // The old one is as good a place to write to.
-            drop(self.turn(&file));
+        if self.is_own && self.bytes > LOG_BYTES_MAX {
+            self.bytes = 0;
+            // Somebody else may have put it aside by now: then there is nothing to do.
+            if let Some((file, length)) = own_file()
+                && length > LOG_BYTES_MAX
+            {
+                // The old one is as good a place to write to.
+                drop(turn(&file));
+            }
         }
         self.bytes += bytes.len() as u64;
         io::stderr().write_all(bytes).map(|()| bytes.len())

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Once};
+use std::sync::Once;
 
 use serde::de::DeserializeOwned;
 
@@ -13,10 +13,8 @@ use super::failure::{Failure, Kind};
 use super::{coordinator, exit, output};
 use crate::control::{RunLine, TaskLine, Waiting};
 use crate::domain::board::BoardView;
-use crate::domain::event::RunOptions;
 use crate::domain::ids::{RunId, WorkspaceId};
 use crate::domain::outcome::{RunOutcome, TaskCause, TaskReason, TaskState};
-use crate::domain::plan::Plan;
 use crate::domain::result::SCHEMA_VERSION;
 use crate::journal::{self, JournalError};
 use crate::report::record::{RunReport, TaskReport};
@@ -151,28 +149,6 @@ pub(super) fn recall(state: &Path) -> Result<Recall, Failure> {
             Ok(recall)
         }
     }
-}
-
-/// What is needed to go on with a run: its plan and its options.
-///
-/// # Errors
-/// When it is not known, has succeeded, or ended too long ago.
-pub(super) fn to_resume(state: &Path, run: &RunId) -> Result<(Arc<Plan>, RunOptions), Failure> {
-    let recall = recall(state)?;
-    let Some(recalled) = recall.run(run) else {
-        return Err(match report(state, run)? {
-            Some(_) => {
-                let message = format!("run `{run}` ended too long ago to be resumed");
-                Failure::usage(message).hint("run its manifest again")
-            }
-            None => unknown_run(run),
-        });
-    };
-    if matches!(recalled.ended, Some((RunOutcome::Succeeded, _))) {
-        let message = format!("run `{run}` has succeeded: nothing of it is left to do");
-        return Err(Failure::usage(message));
-    }
-    Ok((Arc::clone(&recalled.plan), recalled.options.clone()))
 }
 
 /// How a run ended; one that has not, and has no coordinator, is incomplete.

@@ -56,7 +56,13 @@ pub(super) fn connect_or_start(place: &Place) -> Result<Connection, Failure> {
     let program = std::env::current_exe().map_err(|error| {
         Failure::new(Kind::Machine, format!("cannot find this program's own file: {error}"))
     })?;
-    Starter { place, program, patience: START_MAX }.connection()
+    let starter = Starter { place, program, patience: START_MAX };
+    if is_inside(place) { starter.other_ones() } else { starter.connection() }
+}
+
+/// True inside a session of the place: a coordinator that is started there would end with it.
+fn is_inside(place: &Place) -> bool {
+    std::env::var_os("CALLBOARD_SOCKET").is_some_and(|socket| place.socket.as_os_str() == socket)
 }
 
 /// True when an error means that no coordinator runs, or that it is on its way out.
@@ -119,6 +125,22 @@ impl Starter<'_> {
             }
             thread::sleep(pause);
             pause = (pause * 2).min(KNOCK_MAX);
+        }
+    }
+
+    /// A coordinator that somebody else starts, as whoever waits for the session's end does.
+    fn other_ones(&self) -> Result<Connection, Failure> {
+        let deadline = Instant::now() + self.patience;
+        loop {
+            if let Some(connection) = self.knock()? {
+                return Ok(connection);
+            }
+            if Instant::now() > deadline {
+                let message = "no coordinator runs, and inside a session none is started";
+                return Err(Failure::new(Kind::Coordinator, message)
+                    .hint("any verb that needs one starts it from outside"));
+            }
+            thread::sleep(KNOCK_MAX);
         }
     }
 

@@ -139,6 +139,32 @@ async fn knock(doors: &Path, waiting: Vec<SessionId>, epoch: u64) -> Vec<(Sessio
     answers
 }
 
+/// Removes the private folders of sessions that nobody has heard of: they were only being opened, or
+/// their end was all but done. Which these are is made out at once, before there are new ones.
+pub(super) fn clear_private(folder: &Path, left: &Left) {
+    let found = left.found.iter().map(|found| &found.present.spec.id);
+    let known: BTreeSet<&str> =
+        found.chain(left.gone.iter().map(|gone| &gone.session)).map(SessionId::as_str).collect();
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    let spare: Vec<PathBuf> = entries
+        .flatten()
+        .filter(|entry| {
+            // A shell's driver lies beside the folder, under its name with something behind it.
+            let name = entry.file_name();
+            let session = name.to_str().and_then(|name| name.split('.').next());
+            session.is_some_and(|session| !known.contains(session))
+        })
+        .map(|entry| entry.path())
+        .collect();
+    tokio::task::spawn_blocking(move || {
+        for folder in spare {
+            if let Err(error) = std::fs::remove_dir_all(&folder) {
+                tracing::warn!(folder = %folder.display(), %error, "cannot remove a private folder");
+            }
+        }
+    });
+}
+
 /// Closes sessions that came to their doors after everything was decided: their attempts were given
 /// up, and nobody hears what they have to say.
 pub(super) async fn close_stragglers(doors: PathBuf, epoch: u64, known: BTreeSet<SessionId>) {

@@ -153,6 +153,8 @@ mod tests {
             allowed: Default::default(),
             detached: true,
             open_ended: false,
+            ticket: None,
+            parent: None,
         }
     }
 

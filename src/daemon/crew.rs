@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
@@ -12,18 +11,17 @@ use tokio::task::JoinHandle;
 use super::action::{Action, ExecForm};
 use super::desk::Folders;
 use super::inbox::{ConnectionId, Event};
-use super::rejoining::unknown_ticket;
+use super::rejoining::{lost_ticket, unknown_ticket};
 use super::sessions::{Asker, EXEC_KEEP};
 use super::shelf::{Entry, Writers};
 use super::story::CommandStory;
-use super::{adoption, compaction, probe, reading, reports, retention, shelf};
+use super::{adoption, probe, reading, reports, retention, shelf};
 use crate::board::Board;
 use crate::control::{Answer, Failure, FailureKind, Notice, Response};
 use crate::domain::board::{BoardEntry, BoardView};
 use crate::domain::ids::{SessionId, WorkspaceId};
 use crate::domain::session::SessionSpec;
 use crate::domain::time::Timestamp;
-use crate::journal::snapshot::Reach;
 use crate::session::identity;
 use crate::session::link::{Asks, Facts, HolderLink, Stage};
 use crate::session::shells::driver_folder;
@@ -52,7 +50,7 @@ pub(super) struct Crew {
     clients: HashMap<ConnectionId, Client>,
     records: Writers,
     /// Held while the journal is being tidied.
-    tidying: Arc<Mutex<()>>,
+    tidying: retention::Turn,
     /// True while the board has entries that its snapshot file lacks.
     board_changed: bool,
     /// What our word counts with holders that others made.
@@ -93,7 +91,7 @@ impl Crew {
             links: HashMap::new(),
             clients: HashMap::new(),
             records: Writers::default(),
-            tidying: Arc::default(),
+            tidying: retention::Turn::default(),
             board_changed: true,
         }
     }
@@ -101,7 +99,7 @@ impl Crew {
     /// Looks at an event before the desk hears it: whom it brings and whom it takes away.
     pub(super) fn meet(&mut self, event: &Event) {
         match event {
-            Event::Connected { connection, responses } => {
+            Event::Connected { connection, responses, .. } => {
                 let client = Client { responses: responses.clone(), missed: 0 };
                 self.clients.insert(*connection, client);
             }
@@ -222,14 +220,17 @@ impl Crew {
             let record = shelf::read(&sessions, &session).ok();
             let result =
                 record.and_then(|record| record.result(0, EXEC_KEEP, Timestamp::default()));
-            result.map(|result| Answer::Ran { result: Box::new(result) }).ok_or_else(unknown_ticket)
+            // A session's folder is made before its holder is, and stays for the retention.
+            let was_made = sessions.join(session.as_str()).exists();
+            let unknown = || if was_made { lost_ticket() } else { unknown_ticket() };
+            result.map(|result| Answer::Ran { result: Box::new(result) }).ok_or_else(unknown)
         });
     }
 
     /// Looks for orphans and old transcripts, away from the loop.
     fn tidy(&self, open: Vec<SessionId>, retention_ms: u64, orphans: bool, now: Timestamp) {
         let (sessions, socket) = (self.folders.sessions.clone(), self.folders.socket.clone());
-        let (journal, turn) = (self.folders.journal.clone(), Arc::clone(&self.tidying));
+        let (journal, turn) = (self.folders.journal.clone(), self.tidying.clone());
         if orphans {
             let known = open.iter().cloned().collect();
             tokio::spawn(adoption::close_stragglers(self.folders.doors.clone(), self.epoch, known));
@@ -239,13 +240,7 @@ impl Crew {
                 sweep::orphans_of(&socket);
             }
             let open = open.into_iter().collect();
-            if let Err(error) = retention::sweep(&sessions, &open, retention_ms, now) {
-                tracing::warn!(%error, "old transcripts cannot be removed");
-            }
-            // One at a time: a long journal takes longer than the pause between two.
-            if let Ok(_turn) = turn.try_lock() {
-                tidy_journal(&journal, retention_ms);
-            }
+            retention::tidy(&turn, &sessions, &open, &journal, retention_ms, now);
         });
     }
 
@@ -424,18 +419,6 @@ impl Crew {
             tracing::error!(%error, "the board cannot be read");
             BoardView::of(self.workspace.clone(), Vec::new())
         })
-    }
-}
-
-/// Takes a snapshot of what is written no more, and removes what only the past needs.
-fn tidy_journal(journal: &Path, retention_ms: u64) {
-    match compaction::compact_when_due(journal, Reach::Closed) {
-        Ok(true) => tracing::info!("took a snapshot of the journal"),
-        Ok(false) => {}
-        Err(error) => tracing::warn!(%error, "no snapshot of the journal can be taken"),
-    }
-    if let Err(error) = retention::sweep_journal(journal, retention_ms) {
-        tracing::warn!(%error, "old segments of the journal cannot be removed");
     }
 }
 

@@ -15,10 +15,12 @@ use super::durations::Durations;
 use super::history::History;
 use super::inbox::{ConnectionId, Event};
 use super::lifecycle::Terms;
+use super::peers::Peer;
 use super::pending::Pending;
 use super::runs::Run;
 use super::sessions::Session;
 use super::tasks::TaskWaits;
+use super::tickets::Tickets;
 use crate::control::{ClosedWhy, Failure, FailureKind, Response, RunLine};
 use crate::domain::board::{BoardEntry, Version, Writer};
 use crate::domain::claim::Claim;
@@ -85,6 +87,10 @@ pub(super) struct Desk {
     pub(super) sessions: HashMap<SessionId, Session>,
     pub(super) names: HashMap<String, SessionId>,
     pub(super) clients: BTreeSet<ConnectionId>,
+    /// Who they are. One that is not in it is a person.
+    pub(super) peers: HashMap<ConnectionId, Peer>,
+    /// Clients' own names for runs.
+    pub(super) tickets: Tickets,
     pub(super) durations: Durations,
     /// Requests that wait for something in a session.
     pub(super) pending: Pending,
@@ -139,6 +145,8 @@ impl Desk {
             sessions: HashMap::new(),
             names: HashMap::new(),
             clients: BTreeSet::new(),
+            peers: HashMap::new(),
+            tickets: Tickets::default(),
             durations: history.durations,
             pending: Pending::default(),
             task_waits: TaskWaits::default(),
@@ -179,8 +187,9 @@ impl Desk {
     /// Takes an event in. What came of it is collected until `decide` takes it.
     pub(super) fn hear(&mut self, event: Event, now: Timestamp) {
         match event {
-            Event::Connected { connection, .. } => {
+            Event::Connected { connection, peer, .. } => {
                 self.clients.insert(connection);
+                self.peers.insert(connection, peer);
             }
             Event::Asked { connection, request } => self.asked(connection, request, now),
             Event::Gone { connection } => self.client_gone(connection, now),
@@ -298,6 +307,7 @@ impl Desk {
 
     fn client_gone(&mut self, connection: ConnectionId, now: Timestamp) {
         self.clients.remove(&connection);
+        self.peers.remove(&connection);
         let orphaned: Vec<RunId> = self
             .runs
             .values_mut()

@@ -197,7 +197,7 @@ impl Desk {
     ) -> Result<RunId, Box<Failure>> {
         let fits = |run: &&Run| {
             self.dispatching.standing.contains_key(&run.id)
-                && run.ended.is_none()
+                && run.schedule.is_open()
                 && run.env == env
                 && run.plan.is_of_the_same_agents(plan)
         };
@@ -227,6 +227,8 @@ impl Desk {
                 allowed: env.allowed.clone(),
                 detached: true,
                 open_ended: true,
+                ticket: None,
+                parent: None,
             },
             now,
         );
@@ -246,6 +248,7 @@ impl Desk {
             attempts: BTreeMap::new(),
             warm: Vec::new(),
             brisk: false,
+            parent: None,
         };
         self.runs.insert(run.clone(), standing);
         self.run_step(&run, Event::Begin, now);

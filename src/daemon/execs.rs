@@ -27,7 +27,7 @@ impl Desk {
         }
         self.stay_for_exec(now);
         if exec.session.is_some() {
-            match self.exec_in_kept(exec, now) {
+            match self.exec_in_kept(asker, exec, now) {
                 Ok((session, command)) => {
                     if let Some(Session { owner: Owner::Kept { askers, .. }, .. }) =
                         self.sessions.get_mut(&session)
@@ -39,11 +39,13 @@ impl Desk {
             }
             return;
         }
-        if let Err(failure) = self.room_for_session(now) {
-            return self.refuse_asker(asker, failure);
-        }
+        let room = self.room_for_session(now).and_then(|()| self.room_inside(asker));
+        let parent = match room {
+            Ok(parent) => parent,
+            Err(failure) => return self.refuse_asker(asker, failure),
+        };
         let owner = Owner::Call { asker: Some(asker) };
-        let (session, then) = self.new_session(owner, &exec, now);
+        let (session, then) = self.new_session(owner, parent, &exec, now);
         self.run_in(&session, &exec, then, now);
     }
 
@@ -51,7 +53,7 @@ impl Desk {
     pub(super) fn exec_start(&mut self, asker: Asker, exec: Exec, now: Timestamp) {
         let place = self.may_exec(&exec).and_then(|()| {
             if exec.session.is_some() {
-                return self.exec_in_kept(exec, now);
+                return self.exec_in_kept(asker, exec, now);
             }
             let message = "a command that is left alone needs a session that is kept".to_owned();
             Err(Failure { kind: FailureKind::Usage, message, hint: None })
@@ -76,6 +78,7 @@ impl Desk {
 
     fn exec_in_kept(
         &mut self,
+        asker: Asker,
         exec: Exec,
         now: Timestamp,
     ) -> Result<(SessionId, CommandId), Failure> {
@@ -99,10 +102,11 @@ impl Desk {
                 check_name(told)?;
                 self.heed(exec.defaults);
                 self.room_for_session(now)?;
+                let parent = self.room_inside(asker)?;
                 let name = told.to_owned();
                 let owner =
                     Owner::Kept { name: Some(name.clone()), by_exec: true, askers: Vec::new() };
-                let (id, spec) = self.new_session(owner, &exec, now);
+                let (id, spec) = self.new_session(owner, parent, &exec, now);
                 self.set_ttl(&id, exec.defaults);
                 self.names.insert(name, id.clone());
                 (id, spec)

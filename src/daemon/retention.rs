@@ -6,11 +6,14 @@ use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use super::compaction;
 use super::shelf::{self, EXPIRED, Expired, RECORD};
 use crate::domain::ids::SessionId;
 use crate::domain::time::Timestamp;
+use crate::journal::snapshot::Reach;
 use crate::journal::{JournalError, Spare, remove_spare, spare_segments};
 
 /// Room for all that is kept of a workspace's past (design, section 5): transcripts, and segments of
@@ -68,6 +71,40 @@ fn sweep_to(
     Ok(())
 }
 
+/// Held while a journal is tidied: a long one takes longer than the pause between two tries.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Turn(Arc<Mutex<()>>);
+
+/// Removes old transcripts of sessions that are not `open`, and tidies the journal, unless that is being
+/// done. What cannot be done now is told in the log, and tried again.
+pub(super) fn tidy(
+    turn: &Turn,
+    sessions: &Path,
+    open: &HashSet<SessionId>,
+    journal: &Path,
+    retention_ms: u64,
+    now: Timestamp,
+) {
+    if let Err(error) = sweep(sessions, open, retention_ms, now) {
+        tracing::warn!(%error, "old transcripts cannot be removed");
+    }
+    if let Ok(_turn) = turn.0.try_lock() {
+        tidy_journal(journal, retention_ms);
+    }
+}
+
+/// Takes a snapshot of what is written no more, and removes what only the past needs.
+fn tidy_journal(journal: &Path, retention_ms: u64) {
+    match compaction::compact_when_due(journal, Reach::Closed) {
+        Ok(true) => tracing::info!("took a snapshot of the journal"),
+        Ok(false) => {}
+        Err(error) => tracing::warn!(%error, "no snapshot of the journal can be taken"),
+    }
+    if let Err(error) = sweep_journal(journal, retention_ms) {
+        tracing::warn!(%error, "old segments of the journal cannot be removed");
+    }
+}
+
 /// What `sweep` would remove: the ids of sessions with the room that they take.
 ///
 /// # Errors
@@ -118,7 +155,7 @@ fn due_segments_beyond(
 ///
 /// # Errors
 /// When the journal cannot be read, or a segment cannot be removed.
-pub(super) fn sweep_journal(journal: &Path, retention_ms: u64) -> Result<(), JournalError> {
+fn sweep_journal(journal: &Path, retention_ms: u64) -> Result<(), JournalError> {
     remove_spare(journal, &due_segments(journal, retention_ms)?)
 }
 
@@ -235,7 +272,7 @@ mod tests {
     /// A journal of many segments, with two snapshots at its end.
     fn journal(dir: &Path) {
         use crate::domain::event::{Event, Stamped};
-        use crate::journal::snapshot::{Reach, take};
+        use crate::journal::snapshot::take;
         for round in 0..4 {
             let (journal, _) = crate::journal::Journal::open(dir, |_| {}).unwrap();
             let event = Event::CoordinatorStarted { pid: round, version: String::new() };

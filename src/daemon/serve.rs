@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -31,6 +32,9 @@ use crate::journal::{AppendError, Journal, JournalError};
 use crate::scheduler::recall::Recall;
 use crate::session::identity;
 
+/// Between two tries to take a workspace from one that is ending.
+const TAKE_PAUSE: Duration = Duration::from_millis(5);
+
 /// What to serve.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
@@ -40,6 +44,8 @@ pub struct ServeOptions {
     pub for_client: bool,
     /// Where to serve over HTTP; `None` for nowhere.
     pub http: Option<HttpOptions>,
+    /// How long to wait for a coordinator that hands over.
+    pub patience: Duration,
 }
 
 /// Why a workspace cannot be served, or no longer.
@@ -92,11 +98,7 @@ fn io(doing: &'static str) -> impl FnOnce(std::io::Error) -> ServeError {
 pub fn serve(options: &ServeOptions) -> Result<(), ServeError> {
     let places = Places::from_env(|name| std::env::var_os(name))?;
     let workspace = Workspace::open(&places, &options.root, None)?;
-    let owner = match ownership::take(
-        &workspace,
-        env!("CARGO_PKG_VERSION"),
-        Clock::start(Timestamp::default()).now(),
-    ) {
+    let owner = match take(&workspace, options.patience) {
         Err(TakeError::Held(_)) if options.for_client => return Ok(()),
         taken => taken?,
     };
@@ -114,8 +116,24 @@ pub fn serve(options: &ServeOptions) -> Result<(), ServeError> {
         .map_err(io("starting the runtime"))?;
     let served = runtime.block_on(serve_owned(&workspace, owner, http, options.for_client));
     // Blocking work that still goes on, such as removing a session's folder, is not cut off.
-    runtime.shutdown_timeout(std::time::Duration::from_secs(5));
+    runtime.shutdown_timeout(Duration::from_secs(5));
     served
+}
+
+/// Takes the workspace; from one that is ending, within `patience`.
+fn take(workspace: &Workspace, patience: Duration) -> Result<Owner, TakeError> {
+    let started = Instant::now();
+    loop {
+        let now = Clock::start(Timestamp::default()).now();
+        match ownership::take(workspace, env!("CARGO_PKG_VERSION"), now) {
+            Err(TakeError::Held(_) | TakeError::HeldUnknown { .. })
+                if started.elapsed() < patience =>
+            {
+                std::thread::sleep(TAKE_PAUSE);
+            }
+            taken => return taken,
+        }
+    }
 }
 
 async fn serve_owned(
@@ -158,12 +176,14 @@ async fn serve_owned(
     let posted = Posted::of(&board.view(&id)?);
     // Whoever connects meanwhile waits to be accepted.
     let (left, links) = adoption::adopt(&folders, epoch, history.expected()).await;
+    adoption::clear_private(&folders.tmp, &left);
     let (sender, inbox) = mpsc::channel(INBOX_EVENTS_MAX);
     let mut crew = Crew::new(id.clone(), folders.clone(), stage, board, epoch, sender.clone());
     for (session, link) in links {
         crew.adopt(session, link);
     }
     let recall = std::mem::take(&mut history.recall);
+    tell_misfits(&recall);
     let unreported = unreported(&recall, &folders.runs);
     let here = identity::own().map_err(io("reading /proc"))?;
     let mut desk = Desk::new(id, folders, history, version, clock.now(), for_client)
@@ -189,6 +209,18 @@ async fn serve_owned(
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(error) => Err(io("running the coordinator")(std::io::Error::other(error))),
         },
+    }
+}
+
+/// Says in the log what of the journal's records makes no sense.
+fn tell_misfits(recall: &Recall) {
+    let (misfits, count) = recall.misfits();
+    for misfit in misfits {
+        let (run, at) = (&misfit.run, misfit.at.0);
+        tracing::warn!(%run, at, why = %misfit.why, "a record of the journal does not fit, and is passed over");
+    }
+    if count > misfits.len() as u64 {
+        tracing::warn!(count, "more records of the journal do not fit");
     }
 }
 

@@ -15,8 +15,8 @@
 //! * `prev` is the SHA-256 of the whole line before, without its newline; 64 zeros for the first.
 //!   Whoever changes, drops or inserts a line has to rewrite all lines after it.
 //! * then the fields of `domain::event::Event`, beginning with its name.
-//! * `sum` is the first 8 bytes of the SHA-256 of the line up to it. No later line vouches for the
-//!   last one, so it vouches for itself: a torn line is told from a whole one of a newer version.
+//! * `sum` is the first 8 bytes of the SHA-256 of the line up to it: the last line, for which no
+//!   later one vouches, vouches for itself.
 //!
 //! The order of the fields is fixed: reading goes by bytes, and only the event is parsed as JSON.
 //!
@@ -31,9 +31,8 @@
 //!                         └── failed: cut back to the last good end, chain as before ──▶ error
 //! ```
 //!
-//! A failed write or sync is told to those it concerns and undone; what was acknowledged before
-//! without durability is kept in memory until it is synced, and written again if need be, since
-//! the kernel forgets dirty pages after a failed sync.
+//! A failed write or sync is told to those it concerns and undone. What was acknowledged without
+//! durability is kept until it is synced: the kernel forgets dirty pages after a failed sync.
 //!
 //! # Reading
 //!
@@ -42,15 +41,8 @@
 //! What reading cannot see is the loss of whole lines at the end; the board, which remembers how
 //! far it is folded, shows that one.
 //!
-//! A start reads the latest snapshot (`snapshot`) and what follows it. Segments that only the past
-//! needs can go (`spare`); what is left is verified from there.
-//!
-//! # A full disk
-//!
-//! Behind the last line a reserve is allocated ahead (`room`), where the file system can: lines that
-//! tell how something ended still fit when nobody else can write a byte. `Journal::has_room` says when
-//! nothing new should be begun. A batch that the reserve does not hold is refused before a byte of it
-//! is written, so that the reserve stays for a smaller one.
+//! A start reads the latest snapshot (`snapshot`) and what follows it; segments that only the past
+//! needs can go (`spare`). On a full disk outcomes can still be recorded (`room`).
 
 mod append;
 mod disk;

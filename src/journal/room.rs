@@ -2,7 +2,8 @@
 //!
 //! The writer keeps a reserve behind the last line, which nobody else can fill. Once it cannot be
 //! kept whole, or next to nothing else is free, there is no room: then nothing new is to be begun, and
-//! what is under way can still be told to its end.
+//! what is under way can still be told to its end. A batch that the reserve does not hold is refused before
+//! a byte of it is written, so that the reserve stays for a smaller one.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

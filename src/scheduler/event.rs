@@ -67,6 +67,15 @@ pub enum Event {
         /// How.
         outcome: RunOutcome,
     },
+    /// In recall: the task was settled so. Where the machine has come to the same, nothing changes.
+    RecalledSettled {
+        /// The task.
+        task: usize,
+        /// Where it was then.
+        state: TaskState,
+        /// Why.
+        reason: Option<TaskReason>,
+    },
     /// The recall is over: from here on the machine decides.
     GoOn,
     /// These tasks cannot start: the values of their `env_pass` are not known.

@@ -47,8 +47,8 @@ impl Schedule {
         ended: TaskState,
         now: Timestamp,
     ) {
-        let Some(record) = self.tasks.get_mut(task) else { return };
-        record.outside = record.outside.saturating_sub(1);
+        // The condition goes on being counted: a run that is reopened has not met it either.
+        let Some(record) = self.tasks.get(task) else { return };
         let waits = matches!(record.state, State::Blocked { .. } | State::Ready);
         if waits && record.attempts == 0 {
             self.withdraw(task);

@@ -9,23 +9,88 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::domain::event::{CancelWhy, Event as Fact, RunOptions};
-use crate::domain::ids::{AttemptId, RunId, SessionId};
-use crate::domain::outcome::RunOutcome;
-use crate::domain::plan::Plan;
+use crate::domain::ids::{AgentName, AttemptId, RunId, SessionId};
+use crate::domain::outcome::{RunOutcome, TaskState};
+use crate::domain::plan::{Plan, TaskSpec};
 use crate::domain::time::Timestamp;
 
 use super::event::Event;
 use super::run::Schedule;
 
-/// How many runs that have ended are remembered: the latest. Older ones cannot be resumed.
+/// How many runs that have ended without success are remembered: the latest. Older ones cannot be
+/// resumed.
 pub const RESUMABLE_MAX: usize = 64;
+/// How many runs that have succeeded are remembered: the latest. Nothing of them is left to do, but
+/// their coordinator may have been lost before it wrote their reports.
+pub const SUCCEEDED_MAX: usize = 16;
+/// How many records that do not fit are kept for whoever looks.
+pub const MISFITS_MAX: usize = 16;
 
 /// The fold of a journal's runs.
 #[derive(Debug, Default)]
 pub struct Recall {
     runs: BTreeMap<RunId, Recalled>,
-    /// Those of them that have ended, oldest first.
-    ended: VecDeque<RunId>,
+    /// Those of them that have ended without success, in the order of their ends.
+    unfinished: VecDeque<RunId>,
+    /// Those that have succeeded.
+    succeeded: VecDeque<RunId>,
+    misfits: Vec<Misfit>,
+    misfits_seen: u64,
+}
+
+/// A record that does not fit those before it. It has changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misfit {
+    /// Its time.
+    pub at: Timestamp,
+    /// Its run.
+    pub run: RunId,
+    /// What is wrong with it.
+    pub why: Unfit,
+}
+
+/// Why a record does not fit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// The run's name is taken.
+    #[error("a run of this name is known already")]
+    RunKnown,
+    /// Only a run that has ended can be resumed.
+    #[error("the run has not ended, and cannot be resumed")]
+    RunOpen,
+    /// Nothing starts in a run that has ended.
+    #[error("the run had ended before")]
+    RunEnded,
+    /// The run has no such task.
+    #[error("the run has no task `{0}`")]
+    NoSuchTask(String),
+    /// The run has no such agent.
+    #[error("the run has no agent `{0}`")]
+    NoSuchAgent(String),
+    /// A task of that name is there.
+    #[error("the run has a task `{0}` already")]
+    TaskKnown(String),
+    /// Attempts count up.
+    #[error("attempt {attempt} of `{task}` starts after attempt {latest}")]
+    AttemptsGoBack {
+        /// The task.
+        task: String,
+        /// The attempt that is said to start.
+        attempt: u32,
+        /// The latest one that has.
+        latest: u32,
+    },
+    /// An attempt that nobody has started.
+    #[error("attempt {attempt} of `{task}` has never started")]
+    NeverStarted {
+        /// The task.
+        task: String,
+        /// The attempt.
+        attempt: u32,
+    },
+    /// Only what is settled can be tried again.
+    #[error("`{0}` is not settled, and cannot be tried again")]
+    NotSettled(String),
 }
 
 /// A run as far as it has gone.
@@ -39,6 +104,10 @@ pub struct Recalled {
     pub allowed: BTreeMap<String, String>,
     /// True when it outlives its client.
     pub detached: bool,
+    /// Its client's own name for the latest request that it began or went on with.
+    pub ticket: Option<String>,
+    /// The session from inside of which it was submitted.
+    pub parent: Option<SessionId>,
     /// When it was accepted.
     pub started_at: Timestamp,
     /// When it was last heard of.
@@ -56,70 +125,40 @@ pub struct Recalled {
 }
 
 impl Recall {
-    /// Takes one event in, in order, with its time. Events of runs that are not known, or that a
-    /// run cannot have, change nothing.
+    /// Takes one event in, in order, with its time. What was taken in before changes nothing, nor
+    /// do events of runs that are not known (any more), nor those that a run cannot have: of the
+    /// latter `misfits` tells.
     pub fn fold(&mut self, at: Timestamp, fact: &Fact) {
-        match fact {
-            Fact::RunSubmitted { run, .. } => {
-                if let Some(recalled) = Recalled::submitted(fact, at) {
-                    self.runs.insert(run.clone(), recalled);
-                }
-            }
-            Fact::RunEnded { run, outcome, exit_code, .. } => {
+        let Some(run) = run_of(fact) else { return };
+        let taken = match fact {
+            Fact::RunSubmitted { .. } => self.submitted(run, fact, at),
+            Fact::RunEnded { outcome, exit_code, .. } => {
                 self.end(run, *outcome, *exit_code, at);
+                Ok(())
             }
-            Fact::RunResumed { run, options, detached } => {
-                self.ended.retain(|ended| ended != run);
-                if let Some(recalled) = self.runs.get_mut(run) {
-                    recalled.options = options.clone();
-                    recalled.detached = *detached;
-                    recalled.reopened();
-                    recalled.hear(Event::Reopen { options: options.clone() }, at);
+            _ => match self.runs.get_mut(run) {
+                Some(recalled) => recalled.fold(at, fact),
+                None => Ok(()),
+            },
+        };
+        match taken {
+            Err(why) => {
+                self.misfits_seen += 1;
+                if self.misfits.len() < MISFITS_MAX {
+                    self.misfits.push(Misfit { at, run: run.clone(), why });
                 }
             }
-            Fact::TaskRetried { run, task } => {
-                self.ended.retain(|ended| ended != run);
-                if let Some(recalled) = self.runs.get_mut(run) {
-                    recalled.reopened();
-                    recalled.hear(Event::RetryTask { task: *task }, at);
-                }
+            // Those that take a run up again.
+            Ok(()) if matches!(fact, Fact::RunResumed { .. } | Fact::TaskRetried { .. }) => {
+                self.forget_end(run);
             }
-            Fact::RunCancelled { run, why } => {
-                if let Some(recalled) = self.runs.get_mut(run) {
-                    recalled.cancelled = Some(*why);
-                    recalled.hear(Event::CancelRun { why: *why }, at);
-                }
-            }
-            Fact::TaskCancelled { run, task } => {
-                self.tell(run, Event::CancelTask { task: *task }, at);
-            }
-            Fact::TaskAdded { run, task, after_others, .. } => {
-                if let Some(recalled) = self.runs.get_mut(run) {
-                    recalled.add(task, after_others.len(), at);
-                }
-            }
-            Fact::RunSealed { run } => self.tell(run, Event::Seal, at),
-            Fact::AttemptStarted { attempt, agent, session } => {
-                if let Some(recalled) = self.runs.get_mut(&attempt.run) {
-                    let agents = recalled.plan.agents.iter();
-                    let agent = agents.clone().position(|known| known.name == *agent);
-                    recalled.started(attempt, agent, session, at);
-                }
-            }
-            Fact::AttemptReady { attempt } => {
-                self.tell_of(attempt, at, |task, attempt| Event::ServiceReady { task, attempt })
-            }
-            Fact::AttemptEnded { attempt, end } => self.tell_of(attempt, at, |task, attempt| {
-                Event::AttemptEnded { task, attempt, end: end.clone() }
-            }),
-            Fact::CoordinatorStarted { .. }
-            | Fact::CommandStarted { .. }
-            | Fact::CommandEnded { .. }
-            | Fact::SessionOpened { .. }
-            | Fact::SessionClosed { .. }
-            | Fact::TaskSettled { .. }
-            | Fact::Board { .. } => {}
+            Ok(()) => {}
         }
+    }
+
+    /// The records that do not fit, the first of them, and how many there were.
+    pub fn misfits(&self) -> (&[Misfit], u64) {
+        (&self.misfits, self.misfits_seen)
     }
 
     /// All of them.
@@ -127,9 +166,9 @@ impl Recall {
         self.runs.into_iter()
     }
 
-    /// Those that have ended, the latest of them.
+    /// Those that have ended, the latest of them: without success, then the others.
     pub fn ended(&self) -> impl Iterator<Item = &RunId> {
-        self.ended.iter()
+        self.unfinished.iter().chain(&self.succeeded)
     }
 
     /// A run; `None` when it is not known, or has ended too long ago.
@@ -139,7 +178,7 @@ impl Recall {
 
     /// Takes a run out.
     pub fn take(&mut self, run: &RunId) -> Option<Recalled> {
-        self.ended.retain(|ended| ended != run);
+        self.forget_end(run);
         self.runs.remove(run)
     }
 
@@ -148,35 +187,41 @@ impl Recall {
         self.runs.iter().filter(|(_, recalled)| recalled.ended.is_none())
     }
 
+    fn submitted(&mut self, run: &RunId, fact: &Fact, at: Timestamp) -> Result<(), Unfit> {
+        match self.runs.get(run) {
+            Some(known) if known.started_at == at => Ok(()),
+            Some(_) => Err(Unfit::RunKnown),
+            None => {
+                if let Some(recalled) = Recalled::submitted(fact, at) {
+                    self.runs.insert(run.clone(), recalled);
+                }
+                Ok(())
+            }
+        }
+    }
+
     fn end(&mut self, run: &RunId, outcome: RunOutcome, exit_code: u8, at: Timestamp) {
-        let Some(recalled) = self.runs.get_mut(run) else { return };
+        let Some(recalled) = self.runs.get_mut(run).filter(|run| run.ended.is_none()) else {
+            return;
+        };
         recalled.hear(Event::RecalledEnd { outcome }, at);
         recalled.ended = Some((outcome, exit_code));
-        self.ended.push_back(run.clone());
-        if self.ended.len() > RESUMABLE_MAX
-            && let Some(oldest) = self.ended.pop_front()
+        let (ended, most) = match outcome {
+            RunOutcome::Succeeded => (&mut self.succeeded, SUCCEEDED_MAX),
+            _ => (&mut self.unfinished, RESUMABLE_MAX),
+        };
+        ended.push_back(run.clone());
+        if ended.len() > most
+            && let Some(oldest) = ended.pop_front()
         {
             self.runs.remove(&oldest);
         }
     }
 
-    fn tell(&mut self, run: &RunId, event: Event, at: Timestamp) {
-        if let Some(recalled) = self.runs.get_mut(run) {
-            recalled.hear(event, at);
-        }
-    }
-
-    fn tell_of(
-        &mut self,
-        attempt: &AttemptId,
-        at: Timestamp,
-        event: impl FnOnce(usize, u32) -> Event,
-    ) {
-        if let Some(recalled) = self.runs.get_mut(&attempt.run)
-            && let Some(&task) = recalled.places.get(attempt.task.as_str())
-        {
-            recalled.hear(event(task, attempt.attempt), at);
-        }
+    /// A run goes on after its end, or nobody wants to know of it any more.
+    fn forget_end(&mut self, run: &RunId) {
+        self.unfinished.retain(|ended| ended != run);
+        self.succeeded.retain(|ended| ended != run);
     }
 }
 
@@ -198,8 +243,17 @@ impl Recalled {
 
     /// A run that was accepted then.
     fn submitted(fact: &Fact, at: Timestamp) -> Option<Self> {
-        let Fact::RunSubmitted { plan, options, selected, allowed, detached, open_ended, .. } =
-            fact
+        let Fact::RunSubmitted {
+            plan,
+            options,
+            selected,
+            allowed,
+            detached,
+            open_ended,
+            ticket,
+            parent,
+            ..
+        } = fact
         else {
             return None;
         };
@@ -215,6 +269,8 @@ impl Recalled {
             options: options.clone(),
             allowed: allowed.clone(),
             detached: *detached,
+            ticket: ticket.clone(),
+            parent: parent.clone(),
             started_at: at,
             last_at: at,
             schedule,
@@ -231,6 +287,86 @@ impl Recalled {
         let _done = self.schedule.step(event, at);
     }
 
+    /// Takes an event of this run in.
+    fn fold(&mut self, at: Timestamp, fact: &Fact) -> Result<(), Unfit> {
+        match fact {
+            Fact::RunResumed { options, detached, ticket, .. } => {
+                self.resumed(options, *detached, at)?;
+                self.ticket.clone_from(ticket);
+                Ok(())
+            }
+            Fact::TaskRetried { task, .. } => self.retried(*task, at),
+            Fact::RunCancelled { why, .. } => {
+                if self.ended.is_none() {
+                    self.cancelled.get_or_insert(*why);
+                    self.hear(Event::CancelRun { why: *why }, at);
+                }
+                Ok(())
+            }
+            Fact::TaskCancelled { task, .. } => {
+                self.is_member(*task)?;
+                self.hear(Event::CancelTask { task: *task }, at);
+                Ok(())
+            }
+            Fact::TaskSettled { task, state, reason, .. } => {
+                self.is_member(*task)?;
+                let (task, state, reason) = (*task, *state, reason.clone());
+                self.hear(Event::RecalledSettled { task, state, reason }, at);
+                Ok(())
+            }
+            Fact::TaskAdded { task, after_others, .. } => self.add(task, after_others.len(), at),
+            Fact::RunSealed { .. } => {
+                self.hear(Event::Seal, at);
+                Ok(())
+            }
+            Fact::AttemptStarted { attempt, agent, session } => {
+                self.started(attempt, agent, session, at)
+            }
+            Fact::AttemptReady { attempt } => {
+                let (task, attempt) = self.has_started(attempt)?;
+                self.hear(Event::ServiceReady { task, attempt }, at);
+                Ok(())
+            }
+            Fact::AttemptEnded { attempt, end } => {
+                let (task, attempt) = self.has_started(attempt)?;
+                self.hear(Event::AttemptEnded { task, attempt, end: end.clone() }, at);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn resumed(
+        &mut self,
+        options: &RunOptions,
+        detached: bool,
+        at: Timestamp,
+    ) -> Result<(), Unfit> {
+        if self.ended.is_none() {
+            let is_repeated = self.options == *options && self.detached == detached;
+            return if is_repeated { Ok(()) } else { Err(Unfit::RunOpen) };
+        }
+        self.options = options.clone();
+        self.detached = detached;
+        self.reopened();
+        self.hear(Event::Reopen { options: options.clone() }, at);
+        Ok(())
+    }
+
+    fn retried(&mut self, task: usize, at: Timestamp) -> Result<(), Unfit> {
+        self.is_member(task)?;
+        let is_settled = self
+            .schedule
+            .task(task)
+            .is_some_and(|view| view.state.is_terminal() || view.state == TaskState::Escalated);
+        if !is_settled || !self.schedule.takes_retries() {
+            return Err(Unfit::NotSettled(self.plan.tasks[task].id.to_string()));
+        }
+        self.reopened();
+        self.hear(Event::RetryTask { task }, at);
+        Ok(())
+    }
+
     fn reopened(&mut self) {
         self.ended = None;
         self.cancelled = None;
@@ -239,22 +375,100 @@ impl Recalled {
     fn started(
         &mut self,
         attempt: &AttemptId,
-        agent: Option<usize>,
+        agent: &AgentName,
         session: &SessionId,
         at: Timestamp,
-    ) {
-        let (Some(&task), Some(agent)) = (self.places.get(attempt.task.as_str()), agent) else {
-            return;
-        };
+    ) -> Result<(), Unfit> {
+        let task = self.place(attempt)?;
+        let agent = self
+            .plan
+            .agents
+            .iter()
+            .position(|known| known.name == *agent)
+            .ok_or_else(|| Unfit::NoSuchAgent(agent.to_string()))?;
+        let latest = self.schedule.task(task).map_or(0, |view| view.attempts);
+        if attempt.attempt <= latest {
+            let is_repeated =
+                attempt.attempt == latest && self.sessions.get(&task) == Some(session);
+            let (task, attempt) = (attempt.task.to_string(), attempt.attempt);
+            let back = Unfit::AttemptsGoBack { task, attempt, latest };
+            return if is_repeated { Ok(()) } else { Err(back) };
+        }
+        if self.ended.is_some() {
+            return Err(Unfit::RunEnded);
+        }
         self.sessions.insert(task, session.clone());
         self.hear(Event::Recalled { task, attempt: attempt.attempt, agent }, at);
+        Ok(())
     }
 
-    fn add(&mut self, task: &crate::domain::plan::TaskSpec, outside: usize, at: Timestamp) {
+    fn add(&mut self, task: &TaskSpec, outside: usize, at: Timestamp) -> Result<(), Unfit> {
+        if let Some(&known) = self.places.get(task.id.as_str()) {
+            let is_repeated = self.plan.tasks[known] == *task;
+            return if is_repeated { Ok(()) } else { Err(Unfit::TaskKnown(task.id.to_string())) };
+        }
+        if self.ended.is_some() {
+            return Err(Unfit::RunEnded);
+        }
+        let count = self.plan.tasks.len();
+        if let Some(unknown) = task.after.iter().find(|edge| edge.task >= count) {
+            return Err(Unfit::NoSuchTask(unknown.task.to_string()));
+        }
         let plan = Arc::make_mut(&mut self.plan);
-        self.places.insert(task.id.to_string(), plan.tasks.len());
+        self.places.insert(task.id.to_string(), count);
         plan.tasks.push(task.clone());
         self.hear(Event::Add { task: Box::new(task.clone()), outside }, at);
+        Ok(())
+    }
+
+    /// The place of an attempt's task.
+    fn place(&self, attempt: &AttemptId) -> Result<usize, Unfit> {
+        let known = self.places.get(attempt.task.as_str()).copied();
+        known
+            .filter(|task| self.schedule.task(*task).is_some())
+            .ok_or_else(|| Unfit::NoSuchTask(attempt.task.to_string()))
+    }
+
+    /// The place and number of an attempt that has started.
+    fn has_started(&self, attempt: &AttemptId) -> Result<(usize, u32), Unfit> {
+        let task = self.place(attempt)?;
+        let latest = self.schedule.task(task).map_or(0, |view| view.attempts);
+        if attempt.attempt > latest {
+            let (task, attempt) = (attempt.task.to_string(), attempt.attempt);
+            return Err(Unfit::NeverStarted { task, attempt });
+        }
+        Ok((task, attempt.attempt))
+    }
+
+    fn is_member(&self, task: usize) -> Result<(), Unfit> {
+        match self.schedule.task(task) {
+            Some(_) => Ok(()),
+            None => Err(Unfit::NoSuchTask(task.to_string())),
+        }
+    }
+}
+
+/// The run that an event is of, if it is of one.
+fn run_of(fact: &Fact) -> Option<&RunId> {
+    match fact {
+        Fact::RunSubmitted { run, .. }
+        | Fact::RunResumed { run, .. }
+        | Fact::TaskAdded { run, .. }
+        | Fact::RunSealed { run }
+        | Fact::TaskSettled { run, .. }
+        | Fact::RunCancelled { run, .. }
+        | Fact::TaskCancelled { run, .. }
+        | Fact::TaskRetried { run, .. }
+        | Fact::RunEnded { run, .. } => Some(run),
+        Fact::AttemptStarted { attempt, .. }
+        | Fact::AttemptReady { attempt }
+        | Fact::AttemptEnded { attempt, .. } => Some(&attempt.run),
+        Fact::CoordinatorStarted { .. }
+        | Fact::CommandStarted { .. }
+        | Fact::CommandEnded { .. }
+        | Fact::SessionOpened { .. }
+        | Fact::SessionClosed { .. }
+        | Fact::Board { .. } => None,
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::domain::event::RunOptions;
 use crate::domain::outcome::{TaskCause, TaskReason, TaskState};
-use crate::domain::plan::TaskSpec;
+use crate::domain::plan::{TaskSpec, When};
 use crate::domain::time::Timestamp;
 
 use super::event::Effect;
@@ -37,9 +37,47 @@ impl Schedule {
         record.attempts = attempt;
         record.agent = Some(agent);
         record.started_at.get_or_insert(now);
+        // It would not have started otherwise.
+        record.outside = 0;
         let running = Running { attempt, agent, ready: None, awaiting: None, ending: None };
         self.enter(task, running);
         self.move_to(task, State::Running(running), now);
+    }
+
+    /// A task was settled then, whatever follows from the rest: what has led to it need not be on
+    /// record (a task of another run that had failed, a service that failed while it was ended).
+    pub(super) fn recall_settled(
+        &mut self,
+        task: usize,
+        state: TaskState,
+        reason: Option<TaskReason>,
+        now: Timestamp,
+    ) {
+        if !self.recalling || !self.graph.has(task) {
+            return;
+        }
+        let reason = reason.unwrap_or(TaskReason::Task(TaskCause::Cancelled));
+        let was_retried = match self.tasks[task].state {
+            State::Retrying { environment, .. } => Some(environment),
+            State::Blocked { .. } | State::Ready | State::Escalated { .. } => None,
+            // It is where it stays; or it runs, and its end is still to come.
+            _ => return,
+        };
+        let settled = match state {
+            TaskState::Failed => {
+                State::Failed { reason, environment: was_retried.unwrap_or_default() }
+            }
+            TaskState::TimedOut => State::TimedOut { reason },
+            TaskState::Cancelled => State::Cancelled { reason },
+            TaskState::Skipped => State::Skipped { reason },
+            // Only an attempt's end leads to the others.
+            _ => return,
+        };
+        if was_retried.is_some() && matches!(state, TaskState::Failed | TaskState::TimedOut) {
+            self.tasks[task].retries_spent = self.tasks[task].retries_spent.saturating_sub(1);
+        }
+        self.withdraw(task);
+        self.settle(task, settled, now);
     }
 
     pub(super) fn withhold(&mut self, tasks: Vec<usize>) {
@@ -74,9 +112,7 @@ impl Schedule {
         }
         self.dispatch.resize(self.options.jobs, options.jobs);
         self.options = options;
-        self.phase = Phase::Going;
-        self.struck = false;
-        self.cancel_why = None;
+        self.take_up();
         let again: Vec<usize> =
             self.graph.members.iter().copied().filter(|task| self.goes_again(*task)).collect();
         self.start_over(&again, now);
@@ -148,19 +184,49 @@ impl Schedule {
             return;
         }
         if self.phase != Phase::Waiting {
-            self.phase = Phase::Going;
+            self.take_up();
         }
-        self.struck = false;
-        self.cancel_why = None;
         self.tasks[task].vouched = false;
-        // One that has run before has had its conditions then.
-        if self.tasks[task].attempts > 0 {
+        // Nobody watches other runs for it any more, and whoever asks for it knows of them.
+        self.tasks[task].outside = 0;
+        let services = self.services_gone(&[task]);
+        // One that has run before has had its conditions then, but for services that are gone.
+        if self.tasks[task].attempts > 0 && services.is_empty() {
             self.make_ready(task, now);
         } else {
-            self.start_over(&[task], now);
+            self.start_over(&[services, vec![task]].concat(), now);
         }
         let behind = self.waiting_behind(task);
-        self.start_over(&behind, now);
+        let services = self.services_gone(&behind);
+        self.start_over(&[services, behind].concat(), now);
+    }
+
+    /// The run goes on, with a clean slate. One that had ended takes no more tasks: nobody would
+    /// ever seal it.
+    fn take_up(&mut self) {
+        self.is_open &= !self.has_ended();
+        self.phase = Phase::Going;
+        self.struck = false;
+        self.cancel_why = None;
+    }
+
+    /// The services that these tasks need and that have ended with the run, and those that these
+    /// need in turn. They run again, as they would for a run that is reopened.
+    fn services_gone(&self, tasks: &[usize]) -> Vec<usize> {
+        let mut seen: BTreeSet<usize> = tasks.iter().copied().collect();
+        let mut found = Vec::new();
+        let mut open = tasks.to_vec();
+        while let Some(task) = open.pop() {
+            for edge in self.graph.dependencies(task) {
+                let record = &self.tasks[edge.task];
+                let is_gone = record.service && record.state == State::Succeeded;
+                if edge.when == When::Success && is_gone && seen.insert(edge.task) {
+                    found.push(edge.task);
+                    open.push(edge.task);
+                }
+            }
+        }
+        found
     }
 
     /// The tasks that wait for `task`, and those that were skipped because of how it had ended,
@@ -213,7 +279,18 @@ impl Schedule {
         let unmet = self.graph.dependencies(task).len() + outside;
         self.tasks.push(Task { outside, ..fresh(spec, unmet) });
         self.effects.push(Effect::Moved { task, state: TaskState::Blocked, reason: None });
-        self.start_over(&[task], now);
+        match self.phase {
+            Phase::Waiting | Phase::Going => self.start_over(&[task], now),
+            // It came too late, and ends like the rest.
+            Phase::FailingFast => {
+                let reason = TaskReason::Task(TaskCause::FailFast);
+                self.settle(task, State::Skipped { reason }, now);
+            }
+            Phase::Cancelling | Phase::Ended(_) => {
+                let reason = TaskReason::Task(self.cancel_cause());
+                self.settle(task, State::Cancelled { reason }, now);
+            }
+        }
     }
 }
 

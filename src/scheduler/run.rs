@@ -129,6 +129,9 @@ impl Schedule {
                 self.recall_attempt(task, attempt, agent, now);
             }
             Event::RecalledEnd { outcome } => self.phase = Phase::Ended(outcome),
+            Event::RecalledSettled { task, state, reason } => {
+                self.recall_settled(task, state, reason, now);
+            }
             Event::GoOn => self.recalling = false,
             Event::Withhold { tasks } => self.withhold(tasks),
             Event::Release => self.release(),
@@ -194,7 +197,7 @@ impl Schedule {
         while let Some(pick) = self.dispatch.take_next() {
             let (task, agent) = (pick.rank.task, pick.agent);
             let record = &mut self.tasks[task];
-            record.attempts += 1;
+            record.attempts = record.attempts.saturating_add(1);
             record.agent = Some(agent);
             record.started_at.get_or_insert(now);
             let attempt = record.attempts;
@@ -312,10 +315,14 @@ impl Schedule {
     }
 
     fn retry(&mut self, task: usize, state: State, until: Timestamp, now: Timestamp) {
-        let (State::Failed { reason, .. } | State::TimedOut { reason }) = state else { return };
+        let (reason, environment) = match state {
+            State::Failed { reason, environment } => (reason, environment),
+            State::TimedOut { reason } => (reason, false),
+            _ => return,
+        };
         self.retract(task, now);
         self.retrying.insert((until, task));
-        self.move_to(task, State::Retrying { until, reason }, now);
+        self.move_to(task, State::Retrying { until, reason, environment }, now);
     }
 
     fn escalate(

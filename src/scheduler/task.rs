@@ -52,6 +52,8 @@ pub(super) enum State {
         until: Timestamp,
         /// Why the last try did not do.
         reason: TaskReason,
+        /// Whether the environment is to blame.
+        environment: bool,
     },
     /// Waits for a decision.
     Escalated {

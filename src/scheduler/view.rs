@@ -201,7 +201,11 @@ impl Schedule {
         let picks = self.dispatch.foresee(jobs.min(UPCOMING_MAX)).into_iter();
         let upcoming = picks.map(|pick| {
             let task = pick.rank.task;
-            Upcoming { task, attempt: self.tasks[task].attempts + 1, agent: pick.agent }
+            Upcoming {
+                task,
+                attempt: self.tasks[task].attempts.saturating_add(1),
+                agent: pick.agent,
+            }
         });
         upcoming.collect()
     }

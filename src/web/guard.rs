@@ -84,6 +84,9 @@ impl Guard {
             return false;
         }
         let host = authority.host();
+        if authority.as_str() != host && authority.port_u16().is_none() {
+            return false;
+        }
         if host.eq_ignore_ascii_case("localhost") {
             return true;
         }

@@ -98,10 +98,8 @@ fn outside_of_any_workspace_the_machine_is_looked_at_and_nothing_made() {
 
 #[test]
 fn a_problem_is_an_exit_code() {
-    let house = House::new();
-    assert_eq!(house.exec_with(&["--session", "x"], "true").0, 0);
-    let lone = House::new().with_env("TMPDIR", "/nonexistent");
-    let (code, document) = doctor(&lone, &[]);
+    let house = House::new().with_env("TMPDIR", "/proc/nowhere");
+    let (code, document) = doctor(&house, &[]);
     assert_eq!((code, &document["level"]), (1, &json!("problem")));
     assert_eq!(finding(&document, "temporary")["level"], "problem");
 }
@@ -214,11 +212,12 @@ fn what_is_nobodys_is_told_and_mended_on_request() {
 #[test]
 fn a_session_that_waits_for_a_coordinator_is_left_alone() {
     let house = House::new();
-    let child = serve(&house);
+    let mut child = serve(&house);
     let called = house.call(&["session", "new", "x", "--json"]);
     let id = called.json()["session_id"].as_str().unwrap().to_owned();
     kill(coordinator(&house).unwrap());
-    finish(child);
+    // Its holder still has what it wrote to open: there is no end to read to.
+    child.wait().unwrap();
     wait_for("the session to wait at its door", || {
         let (_, document) = doctor(&house, &["--fix"]);
         let found = finding(&document, "sessions-waiting")["found"].to_string();
@@ -241,10 +240,10 @@ fn a_damaged_journal_is_a_problem_and_a_damaged_board_is_not() {
     for id in ["journal", "board", "clock", "disk-space"] {
         assert_ne!(finding(&document, id)["level"], "problem", "{document:#}");
     }
-    std::fs::write(state(&house).join("board/db"), "no database").unwrap();
+    std::fs::write(state(&house).join("board/conf"), "no database").unwrap();
     let (code, document) = doctor(&house, &[]);
     assert_eq!((code, &finding(&document, "board")["level"]), (0, &json!("warning")));
-    assert_eq!(std::fs::read(state(&house).join("board/db")).unwrap(), b"no database");
+    assert_eq!(std::fs::read(state(&house).join("board/conf")).unwrap(), b"no database");
     let segment = state(&house).join("journal/00000000000000000001.jsonl");
     let mut bytes = std::fs::read(&segment).unwrap();
     let middle = bytes.len() / 2;
@@ -294,6 +293,7 @@ fn filters_hold_and_what_is_not_understood_is_said_on_stderr() {
 #[test]
 fn a_long_log_gives_way_to_a_new_one() {
     let house = House::new();
+    std::fs::create_dir(house.path(".callboard")).unwrap();
     assert_eq!(house.exec("true").0, 0);
     let log = state(&house).join("serve.log");
     wait_for("the coordinator to end", || {
@@ -309,12 +309,17 @@ fn a_long_log_gives_way_to_a_new_one() {
 #[test]
 fn a_coordinators_own_log_is_kept_short_while_it_runs() {
     let house = House::new();
+    std::fs::create_dir(house.path(".callboard")).unwrap();
     assert_eq!(house.exec("true").0, 0);
     let log = state(&house).join("serve.log");
     house.assert_empties();
     std::fs::write(&log, vec![b'x'; 5 * 1024 * 1024]).unwrap();
     let stderr = std::fs::OpenOptions::new().append(true).open(&log).unwrap();
     let child = house.command(&["serve"]).stderr(stderr).spawn().unwrap();
+    wait_for("it to listen", || match runtime(&house).0.exists() {
+        true => Ok(()),
+        false => Err(String::new()),
+    });
     wait_for("the log to be begun anew", || {
         house.exec("true");
         match log.with_extension("log.1").metadata() {

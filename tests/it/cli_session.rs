@@ -68,7 +68,7 @@ impl Wire {
         let socket = socket_below(&house.root().join("run")).unwrap();
         let stream = UnixStream::connect(socket).unwrap();
         let mut wire = Self { stream, decoder: Decoder::default(), asked: 0 };
-        wire.ask(Call::Hello { version: CONTROL_VERSION });
+        wire.ask(Call::Hello { version: CONTROL_VERSION, callboard: None });
         wire
     }
 
@@ -182,9 +182,11 @@ fn results_are_read_without_a_coordinator() {
     wait_until(&house, "s", "busy");
     let status = house.call(&["status", "--json"]).json();
     let pid = status["coordinator"]["pid"].to_string();
-    // With it its client, which would start the next one.
-    let both = ["-KILL", &pid, &child.id().to_string()];
-    assert!(std::process::Command::new("kill").args(both).status().unwrap().success());
+    // Its client would bring the next one.
+    let client = child.id().to_string();
+    for args in [["-STOP", &client], ["-KILL", &pid], ["-KILL", &client]] {
+        assert!(std::process::Command::new("kill").args(args).status().unwrap().success());
+    }
     child.wait().unwrap();
     wait_for("the coordinator to be gone", || {
         let status = house.call(&["status", "--json"]).json();

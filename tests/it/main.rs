@@ -26,6 +26,7 @@ mod cli_reports;
 mod cli_session;
 mod cli_sources;
 mod cli_task;
+mod clients;
 mod examples;
 mod floor_plan;
 mod house;

@@ -66,6 +66,8 @@ impl Scene {
             allowed: BTreeMap::from([("LANG".to_owned(), "C".to_owned())]),
             detached,
             open_ended: false,
+            ticket: None,
+            parent: None,
         });
         self
     }
@@ -329,6 +331,7 @@ fn present(folders: &Folders, owner: &SessionOwner, session: &str, commands: &[&
     Present {
         version: LINK_VERSION,
         spec: crate::domain::session::SessionSpec {
+            parent: None,
             cwd: "/".into(),
             env: Vec::new(),
             shell: Shell::default(),
@@ -588,7 +591,7 @@ fn a_session_whose_end_is_on_record_only_lacks_a_line_in_the_journal() {
     let scene = Scene::new();
     let record = scene.record(&kept("k"), SESSION, &["one"], 1, true);
     let desk = scene.gone(&kept("k"), SESSION, record, vec![]).recover();
-    assert!(desk.actions.is_empty(), "{:?}", desk.actions);
+    assert!(matches!(&desk.actions[..], [Action::Forget { .. }]), "{:?}", desk.actions);
     let [Record::SessionClosed { session }] = &desk.records[..] else {
         panic!("{:?}", desk.records)
     };
@@ -603,14 +606,14 @@ fn a_command_is_closed_that_nobody_claims_and_answered_for_who_does() {
     known.commands[0].ticket = Some("ticket".to_owned());
     scene.left.found.push(Found { present: known, record: None });
     let mut desk = scene.recover();
-    desk.ask(Call::Reclaim { ticket: "another".to_owned() });
+    desk.ask(Call::Reclaim { ticket: "another".to_owned(), session: None });
     let [Action::Respond { response: Response::Refusal { failure, .. }, .. }] = &desk.actions[..]
     else {
         panic!("{:?}", desk.actions)
     };
     assert_eq!(failure.kind, FailureKind::NotFound);
     desk.pass(Duration::from_millis(DESERTED_MS - 1));
-    desk.ask(Call::Reclaim { ticket: "ticket".to_owned() });
+    desk.ask(Call::Reclaim { ticket: "ticket".to_owned(), session: None });
     desk.pass(Duration::from_millis(DESERTED_MS));
     assert!(desk.told().is_empty(), "somebody waits for it");
     desk.fact(SESSION, 3, ended(&first(1)));
@@ -715,8 +718,13 @@ fn a_run_that_was_cancelled_goes_on_when_it_is_resumed() {
         })
         .recover();
     assert!(desk.actions.is_empty() && desk.records.is_empty());
-    let resume =
-        Call::Resume { run: RUN.into(), options: None, env: ClientEnv::default(), detach: false };
+    let resume = Call::Resume {
+        run: RUN.into(),
+        options: None,
+        env: ClientEnv::default(),
+        detach: false,
+        ticket: None,
+    };
     desk.ask(resume);
     assert_eq!(desk.started(), ["a.2"], "{:?}", desk.records);
     let submitted = desk.actions.iter().any(|action| {

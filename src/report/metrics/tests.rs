@@ -1,3 +1,5 @@
+//! What is counted, and the page that is made of it.
+
 use super::*;
 use crate::domain::ids::CommandId;
 

@@ -356,6 +356,8 @@ fn one_session_that_cannot_be_adopted_is_its_own_trouble() {
     signal(holder, "STOP");
     drop(std::os::unix::net::UnixListener::bind(doors.join("s-nobody.sock")).unwrap());
     std::fs::write(doors.join("s-file.sock"), "no socket").unwrap();
+    let private = doors.with_file_name("t").join("s-never");
+    std::fs::create_dir(&private).unwrap();
     ward.revive();
     let after = ward.shells();
     assert_eq!((after.get("b"), after.get("c")), (shells.get("b"), shells.get("c")));
@@ -369,4 +371,5 @@ fn one_session_that_cannot_be_adopted_is_its_own_trouble() {
     std::fs::remove_file(doors.join("s-file.sock")).unwrap();
     ward.end();
     assert!(!doors.join("s-nobody.sock").exists());
+    assert!(!private.exists(), "the folder of a session that nobody has heard of");
 }

@@ -44,6 +44,23 @@ fn a_kept_session_goes_on_with_all_that_it_has() {
     ward.end();
 }
 
+/// A shell that reads its driver from a folder still has it.
+#[test]
+fn a_session_in_another_shell_goes_on_too() {
+    let ward = ward();
+    let opened = ward.house.call(&["session", "new", "k", "--shell", "sh", "--json"]);
+    assert_eq!(opened.code, 0, "{opened:?}");
+    for n in 0..3 {
+        let script = format!("V=${{V}}{n}; echo $V; nosuchprogram; cat <<E\n$V\nE");
+        let called = ward.house.call(&["exec", "--session", "k", "-c", &script]);
+        let told = ["0", "01", "012"][n];
+        assert_eq!((called.code, called.stdout), (0, format!("{told}\n{told}\n")), "{n}");
+        ward.succeed();
+    }
+    assert_eq!(ward.house.call(&["session", "close", "k"]).code, 0);
+    ward.end();
+}
+
 #[test]
 fn a_session_that_ends_meanwhile_has_ended() {
     let ward = ward();

@@ -1,8 +1,6 @@
 //! The journal: every event of a workspace, in order, on disk. It is the truth (design, section 5);
 //! the board and all else are folds of it.
 //!
-//! # On disk
-//!
 //! A folder of segments, each named by the number of its first line: `00000000000000000001.jsonl`.
 //! A segment is lines of JSON, one event each:
 //!
@@ -10,15 +8,12 @@
 //! {"seq":7,"at":"2025-11-30T23:00:00.123Z","prev":"<64 hex>","event":"run_ended",…,"sum":"<16 hex>"}
 //! ```
 //!
-//! * `seq` counts from 1 over all segments, without a gap.
-//! * `at` is the event's own time.
+//! * `seq` counts from 1 over all segments, without a gap; `at` is the event's own time.
 //! * `prev` is the SHA-256 of the whole line before, without its newline; 64 zeros for the first.
 //!   Whoever changes, drops or inserts a line has to rewrite all lines after it.
-//! * then the fields of `domain::event::Event`, beginning with its name.
-//! * `sum` is the first 8 bytes of the SHA-256 of the line up to it: the last line, for which no
-//!   later one vouches, vouches for itself.
-//!
-//! The order of the fields is fixed: reading goes by bytes, and only the event is parsed as JSON.
+//! * then the fields of `domain::event::Event`; the order of all is fixed, since reading goes by bytes.
+//! * `sum` is the first 8 bytes of the SHA-256 of the line up to it: the last line has no later one
+//!   to vouch for it.
 //!
 //! # Writing
 //!

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{end_coordinator, refused};
+use super::{end_coordinator, kill_coordinator, refused};
 use crate::house::{House, skipped, wait_for};
 
 const DISK: &str = "CALLBOARD_TEST_DISK";
@@ -79,7 +79,6 @@ fn inside_full() {
             Err(status.to_string())
         }
     });
-    let pid = super::coordinator(&house);
     let ballast = fill(&disk);
     wait_for("the full disk is noticed", || {
         let told = remarks(&house);
@@ -97,7 +96,14 @@ fn inside_full() {
     let notes = result["notes"].as_array().unwrap();
     assert!(notes.iter().any(|note| note["kind"] == "capture_degraded"), "{result:#}");
 
-    // What was under way is told to its end, and what would begin is refused.
+    // Another coordinator can begin, and goes on with what is under way.
+    kill_coordinator(&house);
+    let (code, result) = house.exec("exit 8");
+    assert_eq!(code, 8, "{result:#}");
+    let pid = super::coordinator(&house);
+    assert!(pid.is_some());
+
+    // That is told to its end, and what would begin is refused.
     house.write("go", "");
     wait_for("the run's end", || {
         let listed = house.call(&["run", "ls", "--json"]).json();

@@ -10,7 +10,8 @@
 //! Beside the entries lies a digest of them all, written in the same batch: a folder that opens and
 //! yet has lost something is found out as well.
 //!
-//! sled is opened, read and written on the caller's thread; only `flush` waits for the disk.
+//! sled is read and written on the caller's thread; only `flush` waits for the disk. It is opened on a
+//! thread of its own: one that hangs is given up, and one that panics is not heard.
 
 mod error;
 mod recovery;

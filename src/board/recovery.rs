@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 use super::error::BoardError;
@@ -17,6 +19,11 @@ const ASIDE_MAX: usize = 3;
 /// child between fork and exec.
 const LOCK_PATIENCE: Duration = Duration::from_millis(500);
 const LOCK_RETRY: Duration = Duration::from_millis(10);
+/// How long opening may take. A board is small, and whoever has started us waits.
+const OPEN_MAX: Duration = Duration::from_secs(5);
+/// How many in a row may have died while they opened it.
+const DEATHS_MAX: u32 = 2;
+const THREAD: &str = "board-opening";
 /// sled's own default is a gigabyte; a board is small.
 const CACHE_BYTES: u64 = 16 * 1024 * 1024;
 
@@ -29,7 +36,8 @@ pub struct Recovered {
     pub cause: String,
 }
 
-type Load<'a> = &'a dyn Fn(sled::Db) -> Result<Board, BoardError>;
+/// What makes a board of an open database.
+pub(super) type Load = Arc<dyn Fn(sled::Db) -> Result<Board, BoardError> + Send + Sync>;
 
 /// Why a folder did not open.
 enum Trouble {
@@ -39,8 +47,13 @@ enum Trouble {
     Broken(String),
 }
 
-pub(super) fn open(dir: &Path, load: Load<'_>) -> Result<(Board, Option<Recovered>), BoardError> {
-    let cause = match attempt(dir, load) {
+pub(super) fn open(dir: &Path, load: &Load) -> Result<(Board, Option<Recovered>), BoardError> {
+    let tries = Tries::begin(dir);
+    let first = match tries.deaths {
+        0..DEATHS_MAX => attempt(dir, load),
+        _ => Err(Trouble::Broken("whoever opened it last died of it, more than once".to_owned())),
+    };
+    let cause = match first {
         Ok(board) => return Ok((board, None)),
         Err(Trouble::Error(error)) => return Err(error),
         Err(Trouble::Broken(cause)) => cause,
@@ -57,7 +70,7 @@ pub(super) fn open(dir: &Path, load: Load<'_>) -> Result<(Board, Option<Recovere
     }
 }
 
-pub(super) fn examine(dir: &Path, scratch: &Path, load: Load<'_>) -> Result<(), BoardError> {
+pub(super) fn examine(dir: &Path, scratch: &Path, load: &Load) -> Result<(), BoardError> {
     let io = |source| BoardError::Io { doing: "copying", path: dir.to_owned(), source };
     copy(dir, scratch).map_err(io)?;
     match attempt(scratch, load) {
@@ -81,24 +94,14 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn attempt(dir: &Path, load: Load<'_>) -> Result<Board, Trouble> {
+fn attempt(dir: &Path, load: &Load) -> Result<Board, Trouble> {
     make(dir)?;
     wait_for_lock(dir)?;
     let started = Instant::now();
     loop {
-        // sled's state is all behind the handle that a panic loses.
-        let opened = catch_unwind(AssertUnwindSafe(|| {
-            let config = sled::Config::new()
-                .path(dir)
-                .cache_capacity(CACHE_BYTES)
-                // The caller flushes; a sled that does it by itself keeps a thread awake.
-                .flush_every_ms(None);
-            load(config.open().map_err(BoardError::store("opening"))?)
-        }));
-        let error = match opened {
-            Ok(Ok(board)) => return Ok(board),
-            Ok(Err(error)) => error,
-            Err(panic) => return Err(Trouble::Broken(words_of(panic.as_ref()))),
+        let error = match open_apart(dir, load)? {
+            Ok(board) => return Ok(board),
+            Err(error) => error,
         };
         if !is_lock(&error) {
             return Err(blame(error));
@@ -107,6 +110,83 @@ fn attempt(dir: &Path, load: Load<'_>) -> Result<Board, Trouble> {
             return Err(Trouble::Error(BoardError::Locked { dir: dir.to_owned() }));
         }
         std::thread::sleep(LOCK_RETRY);
+    }
+}
+
+/// Opens sled on a thread of its own, so that one that never comes back is left behind, with a folder
+/// that nobody looks for any more.
+fn open_apart(dir: &Path, load: &Load) -> Result<Result<Board, BoardError>, Trouble> {
+    quiet_panics();
+    let (load, path) = (Arc::clone(load), dir.to_owned());
+    let (sender, opened) = mpsc::channel();
+    let work = move || {
+        // sled's state is all behind the handle that a panic loses.
+        let opened = catch_unwind(AssertUnwindSafe(|| {
+            let config = sled::Config::new()
+                .path(path)
+                .cache_capacity(CACHE_BYTES)
+                // The caller flushes; a sled that does it by itself keeps a thread awake.
+                .flush_every_ms(None);
+            load(config.open().map_err(BoardError::store("opening"))?)
+        }));
+        // Who has given up does not need it.
+        drop(sender.send(opened));
+    };
+    let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(work);
+    thread.map_err(|source| {
+        let path = dir.to_owned();
+        Trouble::Error(BoardError::Io { doing: "starting a thread to open", path, source })
+    })?;
+    match opened.recv_timeout(OPEN_MAX) {
+        Ok(Ok(opened)) => Ok(opened),
+        Ok(Err(panic)) => Err(Trouble::Broken(words_of(panic.as_ref()))),
+        Err(RecvTimeoutError::Timeout) => {
+            Err(Trouble::Broken(format!("sled did not open it within {} s", OPEN_MAX.as_secs())))
+        }
+        Err(RecvTimeoutError::Disconnected) => {
+            Err(Trouble::Broken("sled ended without an answer".to_owned()))
+        }
+    }
+}
+
+/// What sled panics about while a folder is opened is told in the folder's story. It is no panic of
+/// ours, and does not look like one in the log.
+fn quiet_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if std::thread::current().name() != Some(THREAD) {
+                before(panic);
+            }
+        }));
+    });
+}
+
+/// How often in a row whoever opened the folder has died of it: of what no panic tells, such as a
+/// length in a damaged file that asks for more memory than there is.
+#[derive(Debug)]
+struct Tries {
+    file: PathBuf,
+    deaths: u32,
+}
+
+impl Tries {
+    fn begin(dir: &Path) -> Self {
+        let mut name = dir.file_name().unwrap_or_default().to_os_string();
+        name.push(".opening");
+        let file = dir.with_file_name(name);
+        let deaths = std::fs::read_to_string(&file).ok().and_then(|text| text.trim().parse().ok());
+        let deaths = deaths.unwrap_or(0);
+        // Without it the next one has to find out by itself.
+        drop(std::fs::write(&file, (deaths + 1).to_string()));
+        Self { file, deaths }
+    }
+}
+
+impl Drop for Tries {
+    fn drop(&mut self) {
+        drop(std::fs::remove_file(&self.file));
     }
 }
 
@@ -185,11 +265,11 @@ fn blame(error: BoardError) -> Trouble {
     }
 }
 
-/// Renames `board` to `board.broken-<n>` and lets go of the oldest beyond the limit.
+/// Renames `board` to `board.bak-<n>` and lets go of the oldest beyond the limit.
 fn set_aside(dir: &Path) -> io::Result<PathBuf> {
     let parent = dir.parent().unwrap_or(Path::new("."));
     let mut prefix = dir.file_name().unwrap_or_default().to_os_string();
-    prefix.push(".broken-");
+    prefix.push(".bak-");
     let mut numbers = Vec::new();
     for entry in std::fs::read_dir(parent)? {
         let name = entry?.file_name();

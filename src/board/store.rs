@@ -90,12 +90,12 @@ pub fn check(entry: &BoardEntry) -> Result<(), BoardError> {
 impl Board {
     /// Opens the board in `dir`, made if need be, for the node of that name. A folder that cannot
     /// be opened or has lost something is set aside, and a new board begun: the caller then folds
-    /// the whole journal into it. Blocks, on disk alone.
+    /// the whole journal into it. Blocks, on disk alone, and not for long.
     ///
     /// # Errors
     /// When another process has it open, or the disk refuses.
     pub fn open(dir: &Path, node: &str) -> Result<(Self, Option<Recovered>), BoardError> {
-        recovery::open(dir, &|db| Self::load(db, node))
+        recovery::open(dir, &Self::loader(node))
     }
 
     /// Whether the board in `dir` could be opened. What is opened is a copy, made in the folder
@@ -104,7 +104,12 @@ impl Board {
     /// # Errors
     /// When it cannot be copied, or a coordinator would set it aside.
     pub fn examine(dir: &Path, scratch: &Path) -> Result<(), BoardError> {
-        recovery::examine(dir, scratch, &|db| Self::load(db, "doctor"))
+        recovery::examine(dir, scratch, &Self::loader("doctor"))
+    }
+
+    fn loader(node: &str) -> recovery::Load {
+        let node = node.to_owned();
+        Arc::new(move |db| Self::load(db, &node))
     }
 
     /// The board of an open database, checked entry by entry.

@@ -176,7 +176,7 @@ fn opens_after(what: &str, must_break: bool, damage: impl FnOnce(&Path)) {
     let (mut board, recovered) = Board::open(&dir, "a").unwrap();
     assert!(recovered.is_some() || !must_break, "{what}");
     if let Some(recovered) = recovered {
-        assert_eq!(recovered.aside, parent.path().join("board.broken-1"), "{what}");
+        assert_eq!(recovered.aside, parent.path().join("board.bak-1"), "{what}");
         assert!(recovered.aside.exists() && !recovered.cause.is_empty(), "{what}");
         assert_eq!(board.folded_to(), 0, "{what}");
     }
@@ -212,6 +212,44 @@ fn a_damaged_folder_is_set_aside() {
         std::fs::write(dir, b"x").unwrap();
     });
     opens_after("log emptied", true, |dir| std::fs::write(dir.join("db"), b"").unwrap());
+    opens_after("left-over of a snapshot, half", false, |dir| {
+        let bytes = std::fs::read(snap(dir)).unwrap();
+        std::fs::write(dir.join("snap.0000000000000001.generating"), &bytes[..bytes.len() / 2])
+            .unwrap();
+    });
+    opens_after("snapshot emptied", false, |dir| std::fs::write(snap(dir), b"").unwrap());
+    opens_after("snapshot gone", false, |dir| std::fs::remove_file(snap(dir)).unwrap());
+    opens_after("configuration gone", false, |dir| {
+        std::fs::remove_file(dir.join("conf")).unwrap();
+    });
+    opens_after("configuration of noise", false, |dir| {
+        std::fs::write(dir.join("conf"), [0xa5; 64]).unwrap();
+    });
+    opens_after("log gone", false, |dir| std::fs::remove_file(dir.join("db")).unwrap());
+    opens_after("blobs gone", false, |dir| std::fs::remove_dir_all(dir.join("blobs")).unwrap());
+    opens_after("a file instead of the blobs", false, |dir| {
+        std::fs::remove_dir_all(dir.join("blobs")).unwrap();
+        std::fs::write(dir.join("blobs"), b"x").unwrap();
+    });
+    opens_after("everything gone", false, |dir| {
+        std::fs::remove_dir_all(dir).unwrap();
+        std::fs::create_dir(dir).unwrap();
+    });
+    for name in ["db", "conf"] {
+        opens_after(&format!("a folder instead of {name}"), true, |dir| {
+            std::fs::remove_file(dir.join(name)).unwrap();
+            std::fs::create_dir(dir.join(name)).unwrap();
+        });
+    }
+    opens_after("a folder instead of the snapshot", true, |dir| {
+        let snap = snap(dir);
+        std::fs::remove_file(&snap).unwrap();
+        std::fs::create_dir(snap).unwrap();
+    });
+}
+
+#[test]
+fn a_log_cut_or_full_of_noise_is_set_aside_or_as_good_as_before() {
     for part in 1..10_usize {
         opens_after(&format!("log cut to {part}/10"), false, |dir| {
             let log = std::fs::OpenOptions::new().write(true).open(dir.join("db")).unwrap();
@@ -226,6 +264,59 @@ fn a_damaged_folder_is_set_aside() {
             std::fs::write(dir.join("db"), bytes).unwrap();
         });
     }
+}
+
+/// Numbers that look random and are the same each time.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        usize::try_from(self.0 >> 33).unwrap() % end.max(1)
+    }
+}
+
+#[test]
+fn bytes_flipped_anywhere_end_in_a_board_that_works() {
+    let mut dice = Dice(4);
+    let source = tempfile::tempdir().unwrap();
+    let whole = source.path().join("board");
+    filled(&whole);
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(&whole).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_file() {
+            files.push(entry.file_name());
+        }
+    }
+    files.sort();
+    for round in 0..50 {
+        let name = &files[dice.below(files.len())];
+        let mut bytes = std::fs::read(whole.join(name)).unwrap();
+        // Where something is written; the rest of the log is zeros.
+        let written = bytes.iter().rposition(|byte| *byte != 0).map_or(1, |at| at + 1);
+        let at = dice.below(written);
+        bytes[at] ^= 1 << dice.below(8);
+        opens_after(&format!("round {round}: byte {at} of {}", name.display()), false, |dir| {
+            std::fs::write(dir.join(name), &bytes).unwrap();
+        });
+    }
+}
+
+#[test]
+fn what_kills_whoever_opens_it_is_set_aside_the_third_time() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("board");
+    filled(&dir);
+    let tries = parent.path().join("board.opening");
+    assert!(!tries.exists(), "whoever comes through leaves nothing");
+    std::fs::write(&tries, "1").unwrap();
+    assert_eq!(open(&dir).folded_to(), WRITES, "once may have been a coincidence");
+    std::fs::write(&tries, "2").unwrap();
+    let (board, recovered) = Board::open(&dir, "a").unwrap();
+    assert_eq!(board.folded_to(), 0);
+    assert!(recovered.unwrap().cause.contains("died"));
+    assert!(!tries.exists());
 }
 
 /// Where the inner test finds its folder.
@@ -279,17 +370,17 @@ fn writing_until_killed() {
 }
 
 #[test]
-fn at_most_three_broken_folders_are_kept() {
+fn at_most_three_folders_set_aside_are_kept() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("board");
     for n in 1..=5 {
         std::fs::remove_dir_all(&dir).ok();
         std::fs::write(&dir, b"x").unwrap();
         let (board, recovered) = Board::open(&dir, "a").unwrap();
-        assert_eq!(recovered.unwrap().aside, parent.path().join(format!("board.broken-{n}")));
+        assert_eq!(recovered.unwrap().aside, parent.path().join(format!("board.bak-{n}")));
         drop(board);
     }
-    let kept = |n: u32| parent.path().join(format!("board.broken-{n}")).exists();
+    let kept = |n: u32| parent.path().join(format!("board.bak-{n}")).exists();
     assert_eq!([1, 2, 3, 4, 5].map(kept), [false, false, true, true, true]);
 }
 

@@ -3,7 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use super::verbs::{
-    agent, doctor, exec, explain_env, init, plan, policy, report, run, serve, session, status, task,
+    agent, audit, doctor, exec, explain_env, gc, init, plan, policy, report, run, serve, session,
+    status, task,
 };
 
 /// Hands tasks to capability-tagged agents, each in an isolated terminal session.
@@ -32,6 +33,8 @@ pub(super) enum Verb {
     ExplainEnv(explain_env::ExplainEnv),
     Status(status::Status),
     Doctor(doctor::Doctor),
+    Gc(gc::Gc),
+    Audit(audit::Audit),
     Serve(serve::Serve),
 }
 
@@ -124,6 +127,22 @@ mod tests {
             ("serve --for-client --workspace /w", true),
             ("frobnicate", false),
             ("", false),
+        ] {
+            let argv = std::iter::once("callboard").chain(line.split_whitespace());
+            let parsed = Arguments::try_parse_from(argv);
+            assert_eq!(parsed.is_ok(), taken, "{line}: {parsed:?}");
+        }
+    }
+
+    #[test]
+    fn what_audits_take() {
+        for (line, taken) in [
+            ("gc --apply --json", true),
+            ("audit", false),
+            ("audit verify --json", true),
+            ("audit show --run r --task a --session s --since 1h --json", true),
+            ("audit show --since 2026-01-31T12:00:00Z", true),
+            ("audit show --since yesterday", false),
         ] {
             let argv = std::iter::once("callboard").chain(line.split_whitespace());
             let parsed = Arguments::try_parse_from(argv);

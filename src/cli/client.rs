@@ -93,32 +93,19 @@ impl Connection {
     /// # Errors
     /// When nobody listens there, or somebody who cannot be talked to.
     pub(super) fn open(socket: &Path) -> Result<Self, WireError> {
-        let mut connection = Self::unversioned(socket)?;
+        let mut connection = Self::reach(socket)?;
         connection.hello()?;
         Ok(connection)
     }
 
-    fn unversioned(socket: &Path) -> Result<Self, WireError> {
+    /// Connects, and agrees on nothing yet.
+    fn reach(socket: &Path) -> Result<Self, WireError> {
         let stream = UnixStream::connect(socket)
             .map_err(|source| WireError::Unreachable { socket: socket.to_owned(), source })?;
         let peer_pid = check_owner(&stream)?;
         stream.set_read_timeout(Some(ANSWER_MAX)).map_err(WireError::Io)?;
         stream.set_write_timeout(Some(WRITE_MAX)).map_err(WireError::Io)?;
         Ok(Self { stream, decoder: Decoder::default(), peer_pid, asked: 0 })
-    }
-
-    /// Asks the coordinator at `socket` to leave everything to another one. That is understood
-    /// whatever the versions of the two are, from the version on that knows how.
-    ///
-    /// # Errors
-    /// When nobody listens there, or it does not do so.
-    pub(super) fn hand_over(socket: &Path) -> Result<(), WireError> {
-        match Self::unversioned(socket)?.ask(Call::HandOver) {
-            // It may be gone before its answer is here.
-            Ok(Answer::HandingOver) | Err(WireError::Lost) => Ok(()),
-            Ok(_) => Err(WireError::Unexpected { call: "hand_over" }),
-            Err(error) => Err(error),
-        }
     }
 
     /// The coordinator's pid.
@@ -173,7 +160,7 @@ impl Connection {
         let decoder = std::mem::take(&mut self.decoder);
         let mut reader = Self { stream, decoder, peer_pid: self.peer_pid, asked: 0 };
         let reading = move || loop {
-            let response = reader.receive();
+            let response = reader.receive::<Response>();
             let over = response.is_err();
             heard(response);
             if over {
@@ -185,7 +172,10 @@ impl Connection {
     }
 
     fn hello(&mut self) -> Result<(), WireError> {
-        match self.ask(Call::Hello { version: CONTROL_VERSION }) {
+        match self.ask(Call::Hello {
+            version: CONTROL_VERSION,
+            callboard: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        }) {
             Ok(Answer::Welcome { .. }) => Ok(()),
             Ok(_) => Err(self.of_another_version("it does not know `hello`".to_owned())),
             Err(WireError::Refused(refusal)) if refusal.kind == FailureKind::Version => {
@@ -195,7 +185,7 @@ impl Connection {
         }
     }
 
-    fn receive(&mut self) -> Result<Response, WireError> {
+    fn receive<T: serde::de::DeserializeOwned>(&mut self) -> Result<T, WireError> {
         let mut buffer = [0; 64 * 1024];
         loop {
             match self.decoder.document() {
@@ -215,6 +205,32 @@ impl Connection {
 
     fn of_another_version(&self, words: String) -> WireError {
         WireError::Version { pid: self.peer_pid, words }
+    }
+}
+
+/// Asks the coordinator at `socket`, of whatever version, to leave everything to the next one.
+///
+/// # Errors
+/// When nobody listens there, or it does not know how.
+pub(super) fn hand_over(socket: &Path) -> Result<(), WireError> {
+    /// What every version says: see `docs/clients.md`.
+    #[derive(serde::Deserialize)]
+    struct Said {
+        answer: Option<serde_json::Value>,
+        failure: Option<Words>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Words {
+        message: String,
+    }
+    let mut connection = Connection::reach(socket)?;
+    connection.send(Call::HandOver)?;
+    match connection.receive::<Said>()? {
+        Said { answer: Some(_), .. } => Ok(()),
+        Said { failure, .. } => {
+            let words = failure.map_or_else(String::new, |words| format!(": {}", words.message));
+            Err(connection.of_another_version(format!("it does not hand over{words}")))
+        }
     }
 }
 
@@ -245,8 +261,7 @@ impl From<WireError> for Failure {
         match error {
             WireError::Refused(refusal) => refusal.into(),
             WireError::Version { pid, .. } => fail(Kind::Version).hint(format!(
-                "`callboard serve --replace` puts one of this version in its place, and what runs goes \
-                 on; `kill {pid}` ends it with all that it runs"
+                "`callboard serve --replace` takes its work over; or end it with `kill {pid}`"
             )),
             WireError::Stuck { pid } => fail(Kind::Coordinator)
                 .hint(format!("look at it with `ps {pid}`; `kill {pid}` ends it")),

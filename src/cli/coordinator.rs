@@ -1,20 +1,25 @@
 //! The doors between the command line and the daemon: where a workspace's coordinator is, and
 //! becoming one. This is the one file of the command line that knows the daemon.
 
+use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::client::Connection;
+use super::client::{self, Connection, WireError};
 use super::failure::{Failure, Kind, reason};
-use super::sources::{current_folder, real_folder};
+use super::sources::{current_folder, load_agents, real_folder};
 use super::starter::{connect_or_start, is_absence, is_kept, kept_environment};
 use super::{log, output};
+use crate::control::{Answer, Call};
 use crate::daemon;
 use crate::daemon::http::{HttpOptions, HttpPlace};
+use crate::daemon::litter::{self, LitterError, RETENTION_MS};
+pub(super) use crate::daemon::litter::{Collection, Litter};
+use crate::daemon::ownership::{self, TakeError, held};
 use crate::daemon::serve::{ServeError, ServeOptions, serve};
 use crate::daemon::shelf;
 pub(super) use crate::daemon::shelf::{Expired, Shelved, results};
@@ -22,10 +27,6 @@ use crate::daemon::workspace::{Places, Workspace, WorkspaceError};
 use crate::domain::ids::SessionId;
 use crate::report::checkup::{self, Checkup};
 use crate::session::{door, machine};
-
-/// How long a coordinator may take to leave the workspace to another one.
-const LEAVING_MAX: Duration = Duration::from_secs(15);
-const LEAVING_PAUSE: Duration = Duration::from_millis(5);
 
 /// Where a verb looks for what is there, and what it finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -218,30 +219,21 @@ impl From<WorkspaceError> for Failure {
     }
 }
 
-/// Has the coordinator that runs leave the workspace, with all that goes on in it, to this process.
-/// One that is not there need not.
-///
-/// # Errors
-/// When it does not leave in time.
-pub(super) fn replace(root: &Path) -> Result<(), Failure> {
-    let Some(place) = Workspace::look(&places()?, root)?.map(Place::from) else { return Ok(()) };
-    match Connection::hand_over(&place.socket) {
-        Ok(()) => {}
-        Err(error) if is_absence(&error) => return Ok(()),
-        Err(error) => return Err(error.into()),
-    }
-    let started = Instant::now();
-    // Its socket goes with its lock.
-    while place.socket.exists() {
-        if started.elapsed() > LEAVING_MAX {
-            let message = "the coordinator that runs does not leave";
-            return Err(Failure::new(Kind::Coordinator, message)
-                .hint(format!("its log is `{}`", place.log().display())));
-        }
-        std::thread::sleep(LEAVING_PAUSE);
-    }
-    Ok(())
+/// How a coordinator comes to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// A client started it.
+    ForClient,
+    /// By hand, where none runs.
+    First,
+    /// By hand, in the place of one that runs.
+    InPlace,
 }
+
+/// How long a coordinator that hands over may take to end.
+const REPLACE_MAX: Duration = Duration::from_secs(15);
+/// How many that have come in between are displaced as well.
+const REPLACED_MAX: usize = 5;
 
 /// Becomes the workspace's coordinator until its work is done. One that a client started leaves
 /// the client's terminal first, and either way the caller's environment.
@@ -250,19 +242,97 @@ pub(super) fn replace(root: &Path) -> Result<(), Failure> {
 /// When it cannot serve.
 pub(super) fn become_coordinator(
     root: PathBuf,
-    for_client: bool,
+    how: Start,
     http: Option<SocketAddr>,
 ) -> Result<(), Failure> {
+    let for_client = how == Start::ForClient;
     if for_client {
         // Refused only to the leader of a process group, as when a person tries this by hand.
         let _still_attached = rustix::process::setsid();
     }
     shed_environment()?;
     let http = http.map(|address| HttpOptions { address, told: tell_http });
-    serve(&ServeOptions { root, for_client, http }).map_err(|error| match &error {
-        ServeError::Http { address, source } => no_http(*address, source),
-        _ => Failure::new(Kind::Coordinator, error.to_string()),
+    let mut patience = Duration::ZERO;
+    for _ in 0..REPLACED_MAX {
+        if how == Start::InPlace && displace(&root)? {
+            patience = REPLACE_MAX;
+        }
+        let options = ServeOptions { root: root.clone(), for_client, patience, http };
+        return match serve(&options) {
+            // Another client's has slipped in between.
+            Err(ServeError::Take(TakeError::Held(_))) if how == Start::InPlace => continue,
+            Err(error @ ServeError::Take(TakeError::Held(_))) => {
+                Err(Failure::new(Kind::Coordinator, error.to_string())
+                    .hint("`callboard serve --replace` takes its place: runs and sessions go on"))
+            }
+            Err(ServeError::Http { address, source }) => Err(no_http(address, &source)),
+            served => served.map_err(no_coordinator),
+        };
+    }
+    let message = "one coordinator after the other has come in between".to_owned();
+    Err(Failure::new(Kind::Coordinator, message).hint("call again"))
+}
+
+/// Has the coordinator that runs leave everything to the next one. False when none runs.
+fn displace(root: &Path) -> Result<bool, Failure> {
+    let Some(place) = Workspace::look(&places()?, root)?.map(Place::from) else { return Ok(false) };
+    match client::hand_over(&place.socket) {
+        Ok(()) => Ok(true),
+        Err(error) if is_absence(&error) => Ok(held(root).is_some()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn no_coordinator(error: ServeError) -> Failure {
+    match error {
+        ServeError::Journal(error) => error.into(),
+        ServeError::Append(error) => error.into(),
+        ServeError::Workspace(error) => error.into(),
+        ServeError::Io { doing, source } => {
+            Failure::new(Kind::Machine, format!("{doing}: {}", reason(&source)))
+        }
+        error => Failure::new(Kind::Coordinator, error.to_string()),
+    }
+}
+
+/// What the workspace keeps longer than it has to; removed with `apply`.
+///
+/// # Errors
+/// When it cannot be looked at or removed, or nobody can tell who has the workspace.
+pub(super) fn collect(told: Option<&Path>, apply: bool) -> Result<Collection, Failure> {
+    let around = look(told)?;
+    let Some(workspace) = Workspace::look(&places()?, &around.root)? else {
+        let schema_version = crate::domain::result::SCHEMA_VERSION;
+        return Ok(Collection { schema_version, applied: apply, bytes: 0, items: Vec::new() });
+    };
+    let agents = load_agents(None, &around.root)?;
+    let retention_ms = agents.session_defaults.retention_ms.unwrap_or(RETENTION_MS);
+    let (open, _turn) = match around.place.as_ref().map(Place::connect).transpose()?.flatten() {
+        Some(mut connection) => (open_sessions(&mut connection)?, None),
+        // Without one nobody may begin to use what is being removed.
+        None if apply => {
+            let now = super::verbs::session::reading::now();
+            let taken = ownership::take(&workspace, env!("CARGO_PKG_VERSION"), now);
+            let turn = taken.map_err(|error| {
+                Failure::new(Kind::Coordinator, error.to_string()).hint("call again in a moment")
+            })?;
+            (HashSet::new(), Some(turn))
+        }
+        None => (HashSet::new(), None),
+    };
+    litter::collect(&workspace, open, retention_ms, apply).map_err(|error| match error {
+        LitterError::Journal(error) => error.into(),
+        LitterError::Io { path, source } => Failure::file(&path, "look after", &source),
     })
+}
+
+fn open_sessions(connection: &mut Connection) -> Result<HashSet<SessionId>, Failure> {
+    match connection.ask(Call::ListSessions)? {
+        Answer::Sessions { sessions } => {
+            Ok(sessions.into_iter().map(|session| session.session_id).collect())
+        }
+        _ => Err(WireError::Unexpected { call: "list sessions" }.into()),
+    }
 }
 
 fn tell_http(place: &HttpPlace) {

@@ -40,6 +40,8 @@ impl Verb {
             Self::ExplainEnv(explain) => explain.json,
             Self::Status(status) => status.json,
             Self::Doctor(doctor) => doctor.json,
+            Self::Gc(gc) => gc.json,
+            Self::Audit(audit) => audit.json(),
         }
     }
 
@@ -57,6 +59,8 @@ impl Verb {
             Self::ExplainEnv(explain) => explain.run(),
             Self::Status(status) => status.run(),
             Self::Doctor(doctor) => doctor.run(),
+            Self::Gc(gc) => gc.run(),
+            Self::Audit(audit) => audit.run(),
             Self::Serve(serve) => serve.run(),
         }
     }

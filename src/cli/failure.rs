@@ -32,8 +32,6 @@ pub(super) enum Kind {
     Usage,
     /// The manifest or `agents.toml` is wrong, or names a variable in `env_pass` that is not set.
     Manifest,
-    /// What is asked for does not exist yet.
-    Unsupported,
     /// No such run, task, agent or session.
     NotFound,
     /// The session has ended.
@@ -44,6 +42,8 @@ pub(super) enum Kind {
     SessionLimit,
     /// Somebody else holds the session's terminal.
     Claimed,
+    /// A process inside a session asks for what only a person may have.
+    NotAllowed,
     /// The machine cannot: a full disk, a folder that may not be written.
     Machine,
     /// Client and coordinator are of different versions.
@@ -110,9 +110,9 @@ impl Failure {
         match self.kind {
             Kind::Usage
             | Kind::Manifest
-            | Kind::Unsupported
             | Kind::NotFound
             | Kind::Claimed
+            | Kind::NotAllowed
             | Kind::SessionClosed
             | Kind::SessionExpired => exit::USAGE,
             Kind::Machine | Kind::SessionLimit => exit::ENVIRONMENT,
@@ -199,6 +199,8 @@ impl From<Refusal> for Failure {
             FailureKind::SessionClosed => Kind::SessionClosed,
             FailureKind::SessionLimit => Kind::SessionLimit,
             FailureKind::Claimed => Kind::Claimed,
+            FailureKind::NotAllowed => Kind::NotAllowed,
+            FailureKind::Unknown => Kind::Coordinator,
             FailureKind::Version => Kind::Version,
             FailureKind::Environment => Kind::Machine,
             FailureKind::ShuttingDown => Kind::Coordinator,
@@ -269,7 +271,7 @@ mod tests {
         for (kind, code) in [
             (Kind::Usage, 2),
             (Kind::Manifest, 2),
-            (Kind::Unsupported, 2),
+            (Kind::NotAllowed, 2),
             (Kind::NotFound, 2),
             (Kind::SessionClosed, 2),
             (Kind::SessionExpired, 2),

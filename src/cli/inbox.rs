@@ -1,5 +1,6 @@
 //! What a verb that follows something long hears: the wire and Ctrl-C, in one queue.
 
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ pub(super) enum Event {
     Wire(Result<Response, WireError>),
     /// Ctrl-C, or its like.
     Interrupt,
+    /// The coordinator that was looked for.
+    Connected(Result<Connection, Failure>),
     /// Nothing, for as long as was asked.
     Quiet,
 }
@@ -30,7 +33,11 @@ pub(super) struct Inbox {
 enum Letter {
     Wire(u32, Result<Response, WireError>),
     Interrupt,
+    Connected(Box<Result<Connection, Failure>>),
 }
+
+/// How a coordinator is found, or another one started.
+pub(super) type Connect = Arc<dyn Fn() -> Result<Connection, Failure> + Send + Sync>;
 
 impl Inbox {
     /// An inbox that hears nothing yet.
@@ -68,11 +75,30 @@ impl Inbox {
         })
     }
 
+    /// Looks for a coordinator on a thread of its own, so that Ctrl-C is heard meanwhile. One
+    /// `Connected` follows; whatever the last wire still brings is dropped from here on.
+    ///
+    /// # Errors
+    /// When there can be no such thread.
+    pub(super) fn look_for(&mut self, connect: &Connect) -> Result<(), Failure> {
+        self.wire += 1;
+        let (connect, sender) = (Arc::clone(connect), self.sender.clone());
+        let looking = move || {
+            // As above.
+            let _unread = sender.send(Letter::Connected(Box::new(connect())));
+        };
+        let thread = std::thread::Builder::new().name("connect".to_owned()).spawn(looking);
+        thread.map(drop).map_err(|error| {
+            Failure::new(Kind::Machine, format!("cannot start a thread: {}", reason(&error)))
+        })
+    }
+
     /// The next event; `Quiet` when none comes in time.
     pub(super) fn next(&self, patience: Duration) -> Event {
         loop {
             match self.letters.recv_timeout(patience) {
                 Ok(Letter::Interrupt) => return Event::Interrupt,
+                Ok(Letter::Connected(connection)) => return Event::Connected(*connection),
                 Ok(Letter::Wire(wire, response)) if wire == self.wire => {
                     return Event::Wire(response);
                 }
@@ -83,6 +109,13 @@ impl Inbox {
                 }
             }
         }
+    }
+
+    /// What sends so many interrupts.
+    #[cfg(test)]
+    pub(super) fn interrupter(&self) -> impl Fn(usize) + Send + Sync + 'static {
+        let sender = self.sender.clone();
+        move |count| (0..count).for_each(|_| drop(sender.send(Letter::Interrupt)))
     }
 
     /// Interrupts without signals.

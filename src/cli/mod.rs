@@ -9,6 +9,7 @@
 mod arguments;
 mod client;
 mod coordinator;
+mod damage;
 mod dispatch;
 pub mod exit;
 mod failure;

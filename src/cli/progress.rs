@@ -56,6 +56,26 @@ impl Progress {
         }
     }
 
+    /// The run as it stands, after news may have been missed: what has changed is told as if it
+    /// had been heard, and nothing is told twice.
+    pub(super) fn catch_up(&mut self, report: &RunReport) {
+        let tally = match self {
+            Self::Bars(bars) => bars.tally(),
+            Self::Lines(tally) => tally,
+            Self::Silent => return,
+        };
+        let missed = tally.missed(report);
+        missed.iter().for_each(|notice| self.hear(notice));
+    }
+
+    /// A word that a person has to see, whatever else is shown.
+    pub(super) fn warn(&self, text: &str) {
+        match self {
+            Self::Bars(bars) => bars.say(text),
+            Self::Lines(_) | Self::Silent => output::note(format!("{text}\n")),
+        }
+    }
+
     /// A word to the person.
     pub(super) fn say(&self, text: &str) {
         match self {

@@ -39,6 +39,8 @@ pub(super) struct Found {
     pub(super) id: SessionId,
     /// The command that was meant, if one was.
     pub(super) command: Option<CommandId>,
+    /// Its workspace.
+    pub(super) place: Place,
     /// What sessions of its workspace have left.
     pub(super) shelf: Shelf,
     /// Open or not.
@@ -90,6 +92,17 @@ impl FoundOpen {
                     Err(_) => refusal.into(),
                 }
             }
+            WireError::Lost => {
+                let id = &self.id;
+                let message = format!(
+                    "the coordinator is gone, and nobody can tell whether session `{id}` has \
+                     heard this"
+                );
+                Failure::new(Kind::Coordinator, message).hint(format!(
+                    "the session goes on for a while: `callboard session screen {id}` shows it, \
+                     with another coordinator"
+                ))
+            }
             error => error.into(),
         }
     }
@@ -122,7 +135,7 @@ impl Which {
             (Some(connection), Some(line)) => State::Open { connection, line: Box::new(line) },
             _ => State::Past(Box::new(past(&id, &shelf)?)),
         };
-        Ok(Found { id, command, shelf, state })
+        Ok(Found { id, command, place, shelf, state })
     }
 
     /// Finds it where it has to be open.
@@ -130,7 +143,7 @@ impl Which {
     /// # Errors
     /// When there is none, or it has ended: when, and why.
     pub(super) fn find_open(&self) -> Result<FoundOpen, Failure> {
-        let Found { id, command, shelf, state } = self.find()?;
+        let Found { id, command, shelf, state, .. } = self.find()?;
         match state {
             State::Open { connection, .. } => Ok(FoundOpen { id, command, shelf, connection }),
             State::Past(shelved) if shelved.session.state == UNATTENDED => self.find_with_help(),
@@ -145,7 +158,7 @@ impl Which {
         if let Some(place) = coordinator::look(self.workspace.as_deref())?.place {
             drop(place.connect_or_start()?);
         }
-        let Found { id, command, shelf, state } = self.find()?;
+        let Found { id, command, shelf, state, .. } = self.find()?;
         match state {
             State::Open { connection, .. } => Ok(FoundOpen { id, command, shelf, connection }),
             State::Past(shelved) => Err(ended(&shelved.session)),

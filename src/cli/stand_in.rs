@@ -1,13 +1,17 @@
 //! A coordinator that keeps to a script, on a real Unix socket: for tests of the client's side.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use tempfile::TempDir;
 
+use super::client::Connection;
+use super::failure::Kind;
+use super::inbox::Connect;
 use crate::control::{Answer, CONTROL_VERSION, Call, Failure, Notice, Request, Response, Submit};
 use crate::domain::board::BoardView;
 use crate::domain::event::{ClientEnv, RunOptions};
@@ -23,6 +27,9 @@ pub(super) struct StandIn {
     decoder: Decoder,
 }
 
+/// What a coordinator of tests says and hears.
+pub(super) type Script = Box<dyn FnOnce(&mut StandIn) + Send>;
+
 impl StandIn {
     /// Listens, and keeps to `script` with the first client that comes; gone after that.
     pub(super) fn start(
@@ -33,9 +40,31 @@ impl StandIn {
         let listener = UnixListener::bind(&socket).unwrap();
         let thread = thread::spawn(move || {
             let (stream, _) = listener.accept().unwrap();
+            stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
             script(&mut Self { stream, decoder: Decoder::default() });
         });
         (folder, socket, thread)
+    }
+
+    /// Coordinators one after the other, each for the client that comes next; and what waits until
+    /// all have kept to their scripts. Whoever connects beyond them is told that there is none.
+    pub(super) fn row(scripts: Vec<Script>) -> (Connect, impl FnOnce()) {
+        let mut sockets = VecDeque::new();
+        let mut threads = Vec::new();
+        for script in scripts {
+            let (folder, socket, thread) = Self::start(script);
+            sockets.push_back((folder, socket));
+            threads.push(thread);
+        }
+        let sockets = Mutex::new(sockets);
+        let connect: Connect = Arc::new(move || {
+            let next = sockets.lock().unwrap().pop_front();
+            let Some((_folder, socket)) = next else {
+                return Err(super::failure::Failure::new(Kind::Coordinator, "there is none left"));
+            };
+            Ok(Connection::open(&socket)?)
+        });
+        (connect, move || threads.into_iter().for_each(|thread| thread.join().unwrap()))
     }
 
     /// The next request.
@@ -54,7 +83,7 @@ impl StandIn {
     /// Answers `Hello`.
     pub(super) fn welcome(&mut self) {
         let (id, call) = self.asked();
-        assert_eq!(call, Call::Hello { version: CONTROL_VERSION });
+        assert!(matches!(call, Call::Hello { version: CONTROL_VERSION, .. }), "{call:?}");
         self.reply(id, Answer::Welcome { version: "0".to_owned(), pid: std::process::id() });
     }
 
@@ -94,9 +123,15 @@ pub(super) fn submit() -> Submit {
         default_shell: Default::default(),
         tasks: Vec::new(),
     };
-    let (selected, detach) = (None, false);
-    let (options, env) = (RunOptions::default(), ClientEnv::default());
-    Submit { plan, selected, options, env, run: None, detach }
+    let (selected, detach, ticket) = (None, false, Some("t1".to_owned()));
+    Submit {
+        plan,
+        selected,
+        options: RunOptions::default(),
+        env: ClientEnv::default(),
+        detach,
+        ticket,
+    }
 }
 
 /// A run that goes on.

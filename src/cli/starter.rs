@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::client::{Connection, WireError};
 use super::coordinator::Place;
+use super::exit;
 use super::failure::{Failure, Kind, reason};
 use super::log::{self, LOG_BYTES_MAX};
 use crate::control::FailureKind;
@@ -55,7 +56,13 @@ pub(super) fn connect_or_start(place: &Place) -> Result<Connection, Failure> {
     let program = std::env::current_exe().map_err(|error| {
         Failure::new(Kind::Machine, format!("cannot find this program's own file: {error}"))
     })?;
-    Starter { place, program, patience: START_MAX }.connection()
+    let starter = Starter { place, program, patience: START_MAX };
+    if is_inside(place) { starter.other_ones() } else { starter.connection() }
+}
+
+/// True inside a session of the place: a coordinator that is started there would end with it.
+fn is_inside(place: &Place) -> bool {
+    std::env::var_os("CALLBOARD_SOCKET").is_some_and(|socket| place.socket.as_os_str() == socket)
 }
 
 /// True when an error means that no coordinator runs, or that it is on its way out.
@@ -121,6 +128,22 @@ impl Starter<'_> {
         }
     }
 
+    /// A coordinator that somebody else starts, as whoever waits for the session's end does.
+    fn other_ones(&self) -> Result<Connection, Failure> {
+        let deadline = Instant::now() + self.patience;
+        loop {
+            if let Some(connection) = self.knock()? {
+                return Ok(connection);
+            }
+            if Instant::now() > deadline {
+                let message = "no coordinator runs, and inside a session none is started";
+                return Err(Failure::new(Kind::Coordinator, message)
+                    .hint("any verb that needs one starts it from outside"));
+            }
+            thread::sleep(KNOCK_MAX);
+        }
+    }
+
     fn knock(&self) -> Result<Option<Connection>, Failure> {
         match Connection::open(&self.place.socket) {
             Ok(connection) => Ok(Some(connection)),
@@ -165,7 +188,11 @@ impl Starter<'_> {
         } else {
             format!("the coordinator ended at once ({status}):\n{words}")
         };
-        self.failure(message)
+        let kind = match status.code() {
+            Some(code) if code == i32::from(exit::ENVIRONMENT) => Kind::Machine,
+            _ => Kind::Coordinator,
+        };
+        Failure { kind, ..self.failure(message) }
     }
 
     fn lateness(&self, child: &Child) -> Failure {
@@ -229,7 +256,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("serve.log"), "of an earlier start\n").unwrap();
         let failure = start(folder.path(), "echo 'journal: broken' >&2; exit 3").unwrap_err();
-        assert_eq!(failure.kind, Kind::Coordinator);
+        assert_eq!(failure.kind, Kind::Machine);
         assert!(failure.message.contains("  journal: broken"), "{}", failure.message);
         assert!(!failure.message.contains("earlier"), "{}", failure.message);
     }

@@ -69,6 +69,13 @@ pub(super) enum Action {
         /// What to tell the holder right after.
         then: Vec<Ask>,
     },
+    /// Say that a session was not opened, as its holder would.
+    FailOpen {
+        /// Which.
+        session: SessionId,
+        /// Why not.
+        message: String,
+    },
     /// Tell a holder something.
     Tell {
         /// Whose.

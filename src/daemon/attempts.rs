@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::action::Action;
 use super::calls::INPUT_TIMEOUT_MS;
-use super::desk::Desk;
+use super::desk::{Desk, NO_ROOM};
 use super::names;
 use super::sessions::{Owner, REPORT_KEEP, Session, SessionState};
 use super::story::CommandRecord;
@@ -156,6 +156,11 @@ impl Desk {
         let resources = spec.resources.and(plan.agents[next.agent].resources);
         session.limits = session.limits.with(resources);
         self.register(&session, owner, now);
+        if !self.has_room {
+            // Whether it would fail is not tried: what it does could not be recorded.
+            let message = NO_ROOM.to_owned();
+            return self.act(Action::FailOpen { session: session.id, message });
+        }
         self.act(Action::Open { spec: Box::new(session), then: Vec::new() });
     }
 

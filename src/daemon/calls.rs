@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::action::{Action, ExecForm};
-use super::desk::{Desk, not_found};
+use super::desk::{Desk, NO_ROOM, not_found};
 use super::inbox::ConnectionId;
 use super::names;
 use super::rejoining::Resumption;
@@ -11,7 +11,7 @@ use super::sessions::{Asker, EXEC_KEEP, Owner, Session};
 use super::story::CommandRecord;
 use crate::control::{
     Answer, CONTROL_VERSION, Call, CoordinatorLine, EnvSources, Exec, Failure, FailureKind,
-    Request, Response, Status,
+    Request, Response, Status, TaskCall,
 };
 use crate::domain::environment::{self, Layers, SessionFacts};
 use crate::domain::event::CancelWhy;
@@ -20,7 +20,12 @@ use crate::domain::outcome::{CommandState, Reason};
 use crate::domain::result::SCHEMA_VERSION;
 use crate::domain::session::{SessionLimits, SessionOwner, SessionSpec, Shell, Size};
 use crate::domain::time::Timestamp;
+use crate::policy::role;
 use crate::session::wire::{CommandEnd, Span};
+
+/// What to do about a coordinator of another version.
+pub(super) const REPLACE: &str =
+    "`callboard serve --replace` takes its work over: runs and sessions go on";
 
 /// How long a command may wait for input when nobody said.
 pub(super) const INPUT_TIMEOUT_MS: u64 = 10 * 60_000;
@@ -29,9 +34,12 @@ impl Desk {
     pub(super) fn asked(&mut self, connection: ConnectionId, request: Request, now: Timestamp) {
         let Request { id, call } = request;
         let asker = Asker { connection, request: id };
+        if let Err(failure) = self.may_ask(connection, &call) {
+            return self.refuse(connection, id, failure);
+        }
         match call {
-            Call::Hello { version } => self.hello(connection, id, version),
-            Call::Submit { submit } => self.submit(connection, id, *submit, now),
+            Call::Hello { version, callboard } => self.hello(asker, version, callboard.as_deref()),
+            Call::Submit { submit } => self.submit(asker, *submit, now),
             Call::WatchRun { run } => self.watch_run(connection, id, &run, now),
             Call::CancelRun { run, now: at_once } => {
                 if self.runs.contains_key(&run) {
@@ -58,8 +66,8 @@ impl Desk {
                 None => self.refuse(connection, id, unknown_run(run.as_str())),
             },
             Call::Rejoin { run, env } => self.rejoin(asker, &run, env, now),
-            Call::Resume { run, options, env, detach } => {
-                self.resume(asker, &run, Resumption { options, env, detach }, now);
+            Call::Resume { run, options, env, detach, ticket } => {
+                self.resume(asker, &run, Resumption { options, env, detach, ticket }, now);
             }
             Call::HandOver => self.hand_over(asker),
             Call::Status => {
@@ -77,7 +85,9 @@ impl Desk {
         let Asker { connection, request: id } = asker;
         match call {
             Call::Exec { exec } => self.exec(asker, *exec, now),
-            Call::Reclaim { ticket } => self.reclaim(asker, &ticket, now),
+            Call::Reclaim { ticket, session } => {
+                self.reclaim(asker, &ticket, session.as_deref(), now);
+            }
             Call::ExecStart { exec } => self.exec_start(asker, *exec, now),
             Call::Wait { session, command, wait_ms } => {
                 self.wait(asker, &session, command, wait_ms, now);
@@ -117,7 +127,8 @@ impl Desk {
         }
     }
 
-    fn hello(&mut self, connection: ConnectionId, id: u64, version: u32) {
+    fn hello(&mut self, asker: Asker, version: u32, callboard: Option<&str>) {
+        let Asker { connection, request: id } = asker;
         let ours = env!("CARGO_PKG_VERSION");
         if version == CONTROL_VERSION {
             let welcome = Answer::Welcome { version: ours.to_owned(), pid: std::process::id() };
@@ -125,9 +136,10 @@ impl Desk {
         }
         let message = format!(
             "the coordinator of this workspace is callboard {ours} and speaks version \
-             {CONTROL_VERSION} of the control grammar, this client version {version}"
+             {CONTROL_VERSION} of the control grammar, this client is{} and speaks version {version}",
+            callboard.map_or_else(String::new, |callboard| format!(" callboard {callboard}"))
         );
-        let hint = "let its runs end, or end it, and call again with the same callboard".to_owned();
+        let hint = REPLACE.to_owned();
         self.refuse(
             connection,
             id,
@@ -153,12 +165,19 @@ impl Desk {
             tasks: self.task_lines(),
             sessions: self.session_lines(),
             waiting: self.waiting(),
+            remarks: self.remarks(),
         }
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let full = (!self.has_room).then(|| NO_ROOM.to_owned());
+        self.remarks.iter().cloned().chain(full).collect()
     }
 
     pub(super) fn new_session(
         &mut self,
         owner: Owner,
+        parent: Option<SessionId>,
         exec: &Exec,
         now: Timestamp,
     ) -> (SessionId, Option<Box<SessionSpec>>) {
@@ -171,6 +190,7 @@ impl Desk {
         };
         let env = self.own_env(&id, &exec.env);
         let mut spec = self.session_spec(id.clone(), owner.told(exec.defaults), &exec.cwd, env);
+        spec.parent = parent;
         spec.shell = exec.shell;
         spec.policy =
             Some(&exec.policy).filter(|policy| !policy.is_empty()).into_iter().cloned().collect();
@@ -215,6 +235,7 @@ impl Desk {
     ) -> SessionSpec {
         SessionSpec {
             owner,
+            parent: None,
             door: self.folders.doors.clone(),
             patience_ms: self.patience_ms,
             cwd: cwd.to_owned(),
@@ -287,6 +308,35 @@ pub(super) fn end_without_status(
         span: Span { raw_start: offset, raw_end: u64::MAX, idx_start: 0, idx_end: u64::MAX },
         merged: false,
         unstored: Vec::new(),
+    }
+}
+
+/// What a call is, as far as roles are concerned.
+pub(super) fn kind_of(call: &Call) -> role::Call {
+    match call {
+        Call::Hello { .. } => role::Call::Hello,
+        Call::Submit { .. } => role::Call::Submit,
+        Call::WatchRun { .. } => role::Call::WatchRun,
+        Call::CancelRun { .. } | Call::Rejoin { .. } | Call::Resume { .. } => role::Call::ChangeRun,
+        Call::ListRuns | Call::Report { .. } | Call::ListSessions | Call::Status | Call::Board => {
+            role::Call::Read
+        }
+        Call::Exec { .. } => role::Call::Exec,
+        Call::ExecStart { .. } => role::Call::ExecStart,
+        Call::Reclaim { .. } | Call::CancelExec { .. } => role::Call::OwnExec,
+        Call::OpenSession { .. } => role::Call::OpenSession,
+        Call::Wait { .. } | Call::Look { .. } => role::Call::Watch,
+        Call::Input { .. } | Call::Interrupt { .. } | Call::Type { .. } | Call::Resize { .. } => {
+            role::Call::Type
+        }
+        Call::Attach { .. } | Call::Detach { .. } => role::Call::Attach,
+        Call::CloseSession { .. } => role::Call::CloseSession,
+        Call::HandOver => role::Call::HandOver,
+        Call::Task { task } => match **task {
+            TaskCall::List | TaskCall::Show { .. } | TaskCall::Wait { .. } => role::Call::Read,
+            TaskCall::Cancel { .. } | TaskCall::Retry { .. } => role::Call::ChangeRun,
+            TaskCall::Dispatch { .. } => role::Call::Submit,
+        },
     }
 }
 

@@ -27,6 +27,7 @@ impl Desk {
             session.why.get_or_insert(why);
             session.close_by = Some(now.plus_ms(CLOSING_MS));
             self.tell(id, Ask::Close);
+            self.end_children(id, now);
         }
     }
 
@@ -83,6 +84,7 @@ impl Desk {
             _ => {}
         }
         self.record(Record::SessionClosed { session: id.clone() }, now);
+        self.end_children(id, now);
         self.act(Action::Forget { session: id.clone(), tmp: session.tmp.clone() });
         self.attempt_closed(&session, for_attempt, now);
     }

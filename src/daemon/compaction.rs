@@ -5,12 +5,12 @@
 //! of commands the latest, for what their like may take.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::ops::ControlFlow;
 use std::path::Path;
 
 use crate::domain::event::Event;
 use crate::domain::ids::{CommandId, RunId, SessionId};
-use crate::journal::{self, JournalError, Line, snapshot};
+use crate::journal::snapshot::{self, Reach};
+use crate::journal::{JournalError, Line};
 use crate::scheduler::recall::Recall;
 
 /// How many runs that are over are remembered by name: the latest.
@@ -18,21 +18,18 @@ const RUNS_MAX: usize = 1_000;
 /// How many commands are remembered for their durations: the latest.
 const COMMANDS_MAX: usize = 5_000;
 
-/// Takes a snapshot of the journal, if one is due. Nobody may be writing.
+/// Takes a snapshot of the journal as far as it reaches, if one is due.
 ///
 /// # Errors
 /// When the journal cannot be read, or the snapshot cannot be written.
-pub(super) fn compact_when_due(dir: &Path) -> Result<bool, JournalError> {
-    if !snapshot::is_due(dir)? {
+pub(super) fn compact_when_due(dir: &Path, reach: Reach) -> Result<bool, JournalError> {
+    if !snapshot::is_due(dir, reach)? {
         return Ok(false);
     }
     let mut matters = Matters::default();
-    journal::read(dir, &mut |line| {
-        matters.learn(&line);
-        ControlFlow::Continue(())
-    })?;
+    snapshot::read_to(dir, reach, &mut |line| matters.learn(&line))?;
     matters.settle();
-    snapshot::take(dir, &mut |line| matters.keeps(line))?;
+    snapshot::take(dir, reach, &mut |line| matters.keeps(line))?;
     Ok(true)
 }
 
@@ -113,6 +110,8 @@ impl Matters {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::ControlFlow;
+
     use super::*;
     use crate::daemon::history::History;
     use crate::domain::board::{BoardEntry, Version, Writer};
@@ -123,7 +122,7 @@ mod tests {
     use crate::domain::process::ProcessIdentity;
     use crate::domain::session::SessionOwner;
     use crate::domain::time::Timestamp;
-    use crate::journal::Journal;
+    use crate::journal::{self, Journal};
 
     fn submitted(run: &str) -> Event {
         let plan = Plan {
@@ -154,6 +153,8 @@ mod tests {
             allowed: Default::default(),
             detached: true,
             open_ended: false,
+            ticket: None,
+            parent: None,
         }
     }
 
@@ -246,7 +247,7 @@ mod tests {
         .unwrap();
         matters.settle();
         let mut kept = 0;
-        snapshot::take(dir.path(), &mut |line| {
+        snapshot::take(dir.path(), Reach::End, &mut |line| {
             let keeps = matters.keeps(line);
             kept += usize::from(keeps);
             keeps

@@ -10,11 +10,11 @@ use super::action::{Action, Decision};
 use super::clock::Clock;
 use super::counting;
 use super::crew::Crew;
-use super::desk::Desk;
+use super::desk::{Desk, NO_ROOM};
 use super::http::Measures;
 use super::inbox::{Event, INBOX_EVENTS_MAX};
 use crate::domain::event::Stamped;
-use crate::journal::{AppendError, Journal};
+use crate::journal::{AppendError, Commit, Journal};
 use crate::report::metrics::Tally;
 
 /// How many events one round takes in at most.
@@ -43,6 +43,7 @@ pub(super) async fn run(
     // What follows from what an earlier coordinator has left.
     settler.settle(desk.decide()).await?;
     while !desk.is_over(clock.now()) {
+        settler.look_for_room(&mut desk);
         let deadline = desk.next_deadline().map(|at| clock.instant(at)).into_iter();
         let deadline = deadline.chain(settler.due).min();
         tokio::select! {
@@ -68,10 +69,10 @@ pub(super) async fn run(
         desk.tick(clock.now());
         settler.settle(desk.decide()).await?;
         if settler.due.is_some_and(|due| due <= Instant::now()) {
-            settler.flush();
+            settler.flush().await?;
         }
     }
-    settler.flush();
+    settler.flush().await?;
     settler.crew.part().await;
     Ok(())
 }
@@ -91,13 +92,15 @@ struct Settler<'a> {
     backlog: Vec<Stamped>,
     /// When they go at the latest.
     due: Option<Instant>,
+    /// Those that were sent on their way last. Whatever is acknowledged behind them needs them, too.
+    sent: Option<Commit>,
     /// What has been counted.
     tally: Tally,
 }
 
 impl<'a> Settler<'a> {
     fn new(crew: Crew, journal: &'a Journal) -> Self {
-        Self { crew, journal, backlog: Vec::new(), due: None, tally: Tally::default() }
+        Self { crew, journal, backlog: Vec::new(), due: None, sent: None, tally: Tally::default() }
     }
 
     /// Commit, then act. The board, which remembers how far it is folded, waits for its records as
@@ -125,6 +128,7 @@ impl<'a> Settler<'a> {
             self.tally.note_commit(group.len());
             let began = Instant::now();
             first_seq = self.journal.append(group, durable).await?.first_seq + before;
+            self.sent_has_arrived().await?;
             let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
             self.tally.note_commit_time(took);
         } else if !records.is_empty() {
@@ -137,15 +141,34 @@ impl<'a> Settler<'a> {
         Ok(())
     }
 
-    /// Sends the backlog on its way.
-    fn flush(&mut self) {
+    /// Sends the backlog on its way. Nobody waits for it, unless the one before is still going.
+    async fn flush(&mut self) -> Result<(), AppendError> {
         self.due = None;
         let backlog = std::mem::take(&mut self.backlog);
         if !backlog.is_empty() {
+            self.sent_has_arrived().await?;
             self.tally.note_commit(backlog.len());
-            // Nobody waits for it; a disk that refuses is told by the next that somebody does.
-            drop(self.journal.append(backlog, false));
+            self.sent = Some(self.journal.append(backlog, false));
         }
+        Ok(())
+    }
+
+    async fn sent_has_arrived(&mut self) -> Result<(), AppendError> {
+        match self.sent.take() {
+            Some(sent) => sent.await.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Tells the desk whether anything can be begun.
+    fn look_for_room(&self, desk: &mut Desk) {
+        let room = self.journal.has_room();
+        match (desk.has_room, room) {
+            (true, false) => tracing::error!("{NO_ROOM}; what is under way goes on"),
+            (false, true) => tracing::info!("there is room on the disk again"),
+            _ => {}
+        }
+        desk.has_room = room;
     }
 }
 

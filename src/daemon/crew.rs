@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use super::action::{Action, ExecForm};
 use super::desk::Folders;
 use super::inbox::{ConnectionId, Event};
-use super::rejoining::unknown_ticket;
+use super::rejoining::{lost_ticket, unknown_ticket};
 use super::sessions::{Asker, EXEC_KEEP};
 use super::shelf::{Entry, Writers};
 use super::story::CommandStory;
@@ -49,6 +49,8 @@ pub(super) struct Crew {
     links: HashMap<SessionId, Link>,
     clients: HashMap<ConnectionId, Client>,
     records: Writers,
+    /// Held while the journal is being tidied.
+    tidying: retention::Turn,
     /// True while the board has entries that its snapshot file lacks.
     board_changed: bool,
     /// What our word counts with holders that others made.
@@ -89,6 +91,7 @@ impl Crew {
             links: HashMap::new(),
             clients: HashMap::new(),
             records: Writers::default(),
+            tidying: retention::Turn::default(),
             board_changed: true,
         }
     }
@@ -96,7 +99,7 @@ impl Crew {
     /// Looks at an event before the desk hears it: whom it brings and whom it takes away.
     pub(super) fn meet(&mut self, event: &Event) {
         match event {
-            Event::Connected { connection, responses } => {
+            Event::Connected { connection, responses, .. } => {
                 let client = Client { responses: responses.clone(), missed: 0 };
                 self.clients.insert(*connection, client);
             }
@@ -124,6 +127,7 @@ impl Crew {
         match action {
             Action::Respond { connection, response } => self.respond(connection, response),
             Action::Open { spec, then } => self.open(*spec, then),
+            Action::FailOpen { session, message } => self.report_failed_open(session, message),
             Action::Tell { session, ask } => self.tell(session, ask),
             Action::Probe { session, command, url } => {
                 if let Some(link) = self.links.get_mut(&session) {
@@ -216,13 +220,17 @@ impl Crew {
             let record = shelf::read(&sessions, &session).ok();
             let result =
                 record.and_then(|record| record.result(0, EXEC_KEEP, Timestamp::default()));
-            result.map(|result| Answer::Ran { result: Box::new(result) }).ok_or_else(unknown_ticket)
+            // A session's folder is made before its holder is, and stays for the retention.
+            let was_made = sessions.join(session.as_str()).exists();
+            let unknown = || if was_made { lost_ticket() } else { unknown_ticket() };
+            result.map(|result| Answer::Ran { result: Box::new(result) }).ok_or_else(unknown)
         });
     }
 
     /// Looks for orphans and old transcripts, away from the loop.
     fn tidy(&self, open: Vec<SessionId>, retention_ms: u64, orphans: bool, now: Timestamp) {
         let (sessions, socket) = (self.folders.sessions.clone(), self.folders.socket.clone());
+        let (journal, turn) = (self.folders.journal.clone(), self.tidying.clone());
         if orphans {
             let known = open.iter().cloned().collect();
             tokio::spawn(adoption::close_stragglers(self.folders.doors.clone(), self.epoch, known));
@@ -232,9 +240,7 @@ impl Crew {
                 sweep::orphans_of(&socket);
             }
             let open = open.into_iter().collect();
-            if let Err(error) = retention::sweep(&sessions, &open, retention_ms, now) {
-                tracing::warn!(%error, "old transcripts cannot be removed");
-            }
+            retention::tidy(&turn, &sessions, &open, &journal, retention_ms, now);
         });
     }
 

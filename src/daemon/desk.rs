@@ -15,10 +15,12 @@ use super::durations::Durations;
 use super::history::History;
 use super::inbox::{ConnectionId, Event};
 use super::lifecycle::Terms;
+use super::peers::Peer;
 use super::pending::Pending;
 use super::runs::Run;
 use super::sessions::Session;
 use super::tasks::TaskWaits;
+use super::tickets::Tickets;
 use crate::control::{ClosedWhy, Failure, FailureKind, Response, RunLine};
 use crate::domain::board::{BoardEntry, Version, Writer};
 use crate::domain::claim::Claim;
@@ -34,6 +36,10 @@ const AFTER_SESSION_MS: u64 = 60_000;
 /// And this long after it began when nobody came.
 const UNUSED_MS: u64 = 10_000;
 
+/// Why nothing is begun.
+pub(super) const NO_ROOM: &str =
+    "no space left on the disk of the state folder: nothing is begun that could not be recorded";
+
 /// How long a holder waits for a coordinator before it ends its tree and itself (design, section 5).
 const PATIENCE_MS: u64 = 5 * 60_000;
 
@@ -46,6 +52,8 @@ pub(super) struct Folders {
     pub sessions: PathBuf,
     /// `profiles/` of the state folder: what was captured of users' shells.
     pub profiles: PathBuf,
+    /// The journal.
+    pub journal: PathBuf,
     /// `runs/` of the state folder.
     pub runs: PathBuf,
     /// Where sessions' private temporary folders are made.
@@ -79,6 +87,10 @@ pub(super) struct Desk {
     pub(super) sessions: HashMap<SessionId, Session>,
     pub(super) names: HashMap<String, SessionId>,
     pub(super) clients: BTreeSet<ConnectionId>,
+    /// Who they are. One that is not in it is a person.
+    pub(super) peers: HashMap<ConnectionId, Peer>,
+    /// Clients' own names for runs.
+    pub(super) tickets: Tickets,
     pub(super) durations: Durations,
     /// Requests that wait for something in a session.
     pub(super) pending: Pending,
@@ -98,6 +110,10 @@ pub(super) struct Desk {
     pub(super) here: ProcessIdentity,
     /// Runs that have ended without success and can go on, by id; the latest.
     pub(super) resumable: BTreeMap<RunId, Run>,
+    /// What whoever asks for the status should know of the workspace itself.
+    pub(super) remarks: Vec<String>,
+    /// False while the disk is full: nothing new is begun then.
+    pub(super) has_room: bool,
     /// Told to leave everything to the coordinator that comes next.
     pub(super) handing_over: bool,
     /// How long a holder waits for a coordinator, in ms.
@@ -129,6 +145,8 @@ impl Desk {
             sessions: HashMap::new(),
             names: HashMap::new(),
             clients: BTreeSet::new(),
+            peers: HashMap::new(),
+            tickets: Tickets::default(),
             durations: history.durations,
             pending: Pending::default(),
             task_waits: TaskWaits::default(),
@@ -139,6 +157,8 @@ impl Desk {
             person: Claim::command_line(0),
             here: nobody(),
             resumable: BTreeMap::new(),
+            remarks: Vec::new(),
+            has_room: true,
             handing_over: false,
             patience_ms: PATIENCE_MS,
             since: now,
@@ -154,6 +174,11 @@ impl Desk {
         Self { person: Claim::command_line(uid), ..self }
     }
 
+    /// The same with something to say.
+    pub(super) fn remarking(self, remarks: Vec<String>) -> Self {
+        Self { remarks, ..self }
+    }
+
     /// The same in this boot and pid namespace.
     pub(super) fn at(self, here: ProcessIdentity) -> Self {
         Self { here, ..self }
@@ -162,8 +187,9 @@ impl Desk {
     /// Takes an event in. What came of it is collected until `decide` takes it.
     pub(super) fn hear(&mut self, event: Event, now: Timestamp) {
         match event {
-            Event::Connected { connection, .. } => {
+            Event::Connected { connection, peer, .. } => {
                 self.clients.insert(connection);
+                self.peers.insert(connection, peer);
             }
             Event::Asked { connection, request } => self.asked(connection, request, now),
             Event::Gone { connection } => self.client_gone(connection, now),
@@ -281,6 +307,7 @@ impl Desk {
 
     fn client_gone(&mut self, connection: ConnectionId, now: Timestamp) {
         self.clients.remove(&connection);
+        self.peers.remove(&connection);
         let orphaned: Vec<RunId> = self
             .runs
             .values_mut()
@@ -297,6 +324,9 @@ impl Desk {
 
     /// A record that may reach the disk a little later.
     pub(super) fn record(&mut self, event: Fact, now: Timestamp) {
+        if !self.has_room && is_spared(&event) {
+            return;
+        }
         self.decision.records.push(Stamped { at: now, event });
     }
 
@@ -335,6 +365,23 @@ impl Desk {
 
     pub(super) fn is_terminating(&self) -> bool {
         self.terminating
+    }
+}
+
+/// What is left out of the journal while the disk is full, so that outcomes fit: of commands only
+/// their durations are learnt from it, and sessions have records of their own.
+fn is_spared(event: &Fact) -> bool {
+    matches!(event, Fact::CommandStarted { .. } | Fact::CommandEnded { .. })
+}
+
+/// The refusal of what is not begun on a full disk.
+pub(super) fn no_room() -> Failure {
+    Failure {
+        kind: FailureKind::Environment,
+        message: NO_ROOM.to_owned(),
+        hint: Some(
+            "make room, and call again: `callboard gc` says what it could remove".to_owned(),
+        ),
     }
 }
 

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::calls::shutting_down;
-use super::desk::Desk;
+use super::desk::{Desk, no_room};
 use super::dispatched::{Added, PastDispatches};
 use super::names;
 use super::rejoining::lacks;
@@ -115,6 +115,9 @@ impl Desk {
         }
         if let Some(known) = self.dispatched(&dispatch.ticket) {
             return Ok(known);
+        }
+        if !self.has_room {
+            return Err(Box::new(no_room()));
         }
         let Dispatch { mut plan, jobs, env, after, after_ended, ticket } = dispatch;
         if let Some(failure) = lacks(&plan, &env) {
@@ -224,6 +227,8 @@ impl Desk {
                 allowed: env.allowed.clone(),
                 detached: true,
                 open_ended: true,
+                ticket: None,
+                parent: None,
             },
             now,
         );
@@ -243,6 +248,7 @@ impl Desk {
             attempts: BTreeMap::new(),
             warm: Vec::new(),
             brisk: false,
+            parent: None,
         };
         self.runs.insert(run.clone(), standing);
         self.run_step(&run, Event::Begin, now);

@@ -11,10 +11,14 @@ use crate::command::tier;
 use crate::control::{Answer, Exec, Failure, FailureKind};
 use crate::domain::ids::{CommandId, SessionId};
 use crate::domain::plan::{StopRule, TimeLimits};
+use crate::domain::result::Note;
 use crate::domain::session::{CommandSpec, SessionSpec, Shell, UnansweredInput};
 use crate::domain::time::Timestamp;
 use crate::policy::claim::Operation;
 use crate::session::wire::Ask;
+
+/// What a result says that may lack something of its output.
+const NO_SPACE: &str = "no space left on the disk of the state folder";
 
 impl Desk {
     pub(super) fn exec(&mut self, asker: Asker, exec: Exec, now: Timestamp) {
@@ -23,7 +27,7 @@ impl Desk {
         }
         self.stay_for_exec(now);
         if exec.session.is_some() {
-            match self.exec_in_kept(exec, now) {
+            match self.exec_in_kept(asker, exec, now) {
                 Ok((session, command)) => {
                     if let Some(Session { owner: Owner::Kept { askers, .. }, .. }) =
                         self.sessions.get_mut(&session)
@@ -35,11 +39,13 @@ impl Desk {
             }
             return;
         }
-        if let Err(failure) = self.room_for_session(now) {
-            return self.refuse_asker(asker, failure);
-        }
+        let room = self.room_for_session(now).and_then(|()| self.room_inside(asker));
+        let parent = match room {
+            Ok(parent) => parent,
+            Err(failure) => return self.refuse_asker(asker, failure),
+        };
         let owner = Owner::Call { asker: Some(asker) };
-        let (session, then) = self.new_session(owner, &exec, now);
+        let (session, then) = self.new_session(owner, parent, &exec, now);
         self.run_in(&session, &exec, then, now);
     }
 
@@ -47,7 +53,7 @@ impl Desk {
     pub(super) fn exec_start(&mut self, asker: Asker, exec: Exec, now: Timestamp) {
         let place = self.may_exec(&exec).and_then(|()| {
             if exec.session.is_some() {
-                return self.exec_in_kept(exec, now);
+                return self.exec_in_kept(asker, exec, now);
             }
             let message = "a command that is left alone needs a session that is kept".to_owned();
             Err(Failure { kind: FailureKind::Usage, message, hint: None })
@@ -72,6 +78,7 @@ impl Desk {
 
     fn exec_in_kept(
         &mut self,
+        asker: Asker,
         exec: Exec,
         now: Timestamp,
     ) -> Result<(SessionId, CommandId), Failure> {
@@ -95,10 +102,11 @@ impl Desk {
                 check_name(told)?;
                 self.heed(exec.defaults);
                 self.room_for_session(now)?;
+                let parent = self.room_inside(asker)?;
                 let name = told.to_owned();
                 let owner =
                     Owner::Kept { name: Some(name.clone()), by_exec: true, askers: Vec::new() };
-                let (id, spec) = self.new_session(owner, &exec, now);
+                let (id, spec) = self.new_session(owner, parent, &exec, now);
                 self.set_ttl(&id, exec.defaults);
                 self.names.insert(name, id.clone());
                 (id, spec)
@@ -171,7 +179,10 @@ impl Desk {
             ready: None,
         };
         if let Some(session) = self.sessions.get_mut(session) {
-            let record = CommandRecord::new(id.clone(), exec.text.clone());
+            let mut record = CommandRecord::new(id.clone(), exec.text.clone());
+            if !self.has_room {
+                record.notes.push(Note::CaptureDegraded { message: NO_SPACE.to_owned() });
+            }
             session.take(CommandRecord { ticket: exec.ticket.clone(), ..record }, now);
         }
         let ask = Ask::Run { spec };

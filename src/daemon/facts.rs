@@ -288,7 +288,7 @@ impl Desk {
         if is_news && end.state == CommandState::Completed && !is_stay {
             self.durations.record(&record.text, end.duration_ms);
         }
-        record.end = Some(end.clone());
+        let end = record.close(end);
         let entry = Entry::Command { record: record.clone() };
         if end.span.raw_end != u64::MAX {
             session.grow(end.span.raw_end, now);

@@ -155,6 +155,8 @@ mod tests {
             allowed: Default::default(),
             detached: false,
             open_ended: false,
+            ticket: None,
+            parent: None,
         };
         let ended = Event::RunEnded {
             run: "a".into(),

@@ -1,5 +1,6 @@
 //! Everything that the coordinator's loop can hear: one closed list.
 
+use super::peers::Peer;
 use crate::control::Request;
 use crate::domain::ids::{CommandId, SessionId};
 use crate::domain::result::Child;
@@ -23,6 +24,8 @@ pub(super) enum Event {
         connection: ConnectionId,
         /// Where its responses go.
         responses: Outlet,
+        /// Who it is.
+        peer: Peer,
     },
     /// It asks something.
     Asked {

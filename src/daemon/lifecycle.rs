@@ -14,7 +14,7 @@ pub(super) const TTL_MS: u64 = 30 * 60_000;
 /// ones cost next to nothing; each is a shell and two ptys.
 pub(super) const SESSIONS_MAX: u32 = 256;
 /// How long what a session said is kept after its end, when nobody said.
-pub(super) const RETENTION_MS: u64 = 7 * 24 * 60 * 60_000;
+pub const RETENTION_MS: u64 = 7 * 24 * 60 * 60_000;
 /// How often orphans and old transcripts are looked for while the coordinator runs, at most.
 const SWEEP_EVERY_MS: u64 = 60_000;
 /// And at least, where things are kept for a short time only.

@@ -47,6 +47,7 @@ impl Desk {
         }
         // Their sessions ended right before that coordinator did.
         self.take_down(posted.into_rest(), now);
+        self.end_orphaned(now);
         let going = self.runs.values().filter(|run| run.ended.is_none());
         let runs: Vec<RunId> = going.map(|run| run.id.clone()).collect();
         for run in runs {
@@ -57,6 +58,7 @@ impl Desk {
     fn recall_runs(&mut self, recall: Recall, unreported: &BTreeSet<RunId>, now: Timestamp) {
         for (id, recalled) in recall.into_runs() {
             let (ended, last_at) = (recalled.ended, recalled.last_at);
+            self.tickets.note(recalled.ticket.as_deref(), &id);
             let mut run = Run::recalled(id.clone(), recalled, now);
             if ended.is_some() {
                 // Nothing follows, until it is resumed: its machine decides by itself then.
@@ -221,6 +223,7 @@ impl Run {
             detached,
             started_at,
             mut schedule,
+            parent,
             mut sessions,
             ended,
             ..
@@ -252,6 +255,7 @@ impl Run {
             tasks: tasks.collect(),
             id,
             plan,
+            parent,
             options,
             schedule,
             started_at,

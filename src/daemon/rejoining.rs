@@ -1,7 +1,7 @@
 //! Clients that come back, to a run or to a command, and runs that go on after their end.
 
 use super::action::Action;
-use super::desk::{Desk, not_found};
+use super::desk::{Desk, no_room, not_found};
 use super::runs::Run;
 use super::sessions::{Asker, Owner};
 use crate::control::{Answer, Call, ClosedWhy, Failure, FailureKind, Request};
@@ -30,6 +30,8 @@ pub(super) struct Resumption {
     pub env: ClientEnv,
     /// True when it outlives its client.
     pub detach: bool,
+    /// The client's own name for its request.
+    pub ticket: Option<String>,
 }
 
 impl Desk {
@@ -52,6 +54,9 @@ impl Desk {
     /// Goes on with a run that has ended without success, or joins one that goes on.
     pub(super) fn resume(&mut self, asker: Asker, id: &RunId, with: Resumption, now: Timestamp) {
         let Asker { connection, request } = asker;
+        if let Some(run) = self.run_of_ticket(with.ticket.as_deref()).filter(|run| run == id) {
+            return self.answer_again(asker, &run, with.env, with.detach, now);
+        }
         if self.is_terminating() {
             return self.refuse_asker(asker, shutting_down());
         }
@@ -71,13 +76,21 @@ impl Desk {
         let Some(run) = self.resumable.get(id) else {
             return self.refuse_asker(asker, self.not_resumable(id));
         };
+        if !self.has_room {
+            return self.refuse_asker(asker, no_room());
+        }
         if let Some(failure) = lacks(&run.plan, &with.env) {
             return self.refuse_asker(asker, failure);
         }
         let mut options = with.options.clone().unwrap_or_else(|| run.options.clone());
         options.seed = names::seed();
-        let resumed =
-            Record::RunResumed { run: id.clone(), options: options.clone(), detached: with.detach };
+        let resumed = Record::RunResumed {
+            run: id.clone(),
+            options: options.clone(),
+            detached: with.detach,
+            ticket: with.ticket.clone(),
+        };
+        self.tickets.note(with.ticket.as_deref(), id);
         self.record_durably(resumed, now);
         self.used_for_run();
         if !self.reopen(id) {
@@ -106,6 +119,30 @@ impl Desk {
         self.act(Action::SetReportAside { run: id.clone() });
         self.runs.insert(id.clone(), run);
         true
+    }
+
+    /// The run that was made for a ticket.
+    pub(super) fn run_of_ticket(&self, ticket: Option<&str>) -> Option<RunId> {
+        self.tickets.find(ticket?).cloned()
+    }
+
+    /// Says again what the client did not hear: the run that its request made.
+    pub(super) fn answer_again(
+        &mut self,
+        asker: Asker,
+        id: &RunId,
+        env: ClientEnv,
+        detach: bool,
+        now: Timestamp,
+    ) {
+        if self.runs.get(id).is_some_and(|run| run.ended.is_none()) {
+            let with = Resumption { options: None, env, detach, ticket: None };
+            return self.join(asker, id, with, now);
+        }
+        // Past the doors: whoever has the ticket may know.
+        let call = Call::Report { run: id.clone() };
+        let request = Request { id: asker.request, call };
+        self.asked(asker.connection, request, now);
     }
 
     fn join(&mut self, asker: Asker, id: &RunId, with: Resumption, now: Timestamp) {
@@ -177,7 +214,13 @@ impl Desk {
     }
 
     /// A client comes back for the command that it had asked for.
-    pub(super) fn reclaim(&mut self, asker: Asker, ticket: &str, now: Timestamp) {
+    pub(super) fn reclaim(
+        &mut self,
+        asker: Asker,
+        ticket: &str,
+        told: Option<&str>,
+        now: Timestamp,
+    ) {
         self.stay_for_exec(now);
         let found = self.sessions.values().find_map(|session| {
             let holds =
@@ -185,8 +228,18 @@ impl Desk {
             Some((session.id.clone(), session.commands.iter().position(holds)?))
         });
         let Some((id, index)) = found else {
+            if let Some(told) = told {
+                // An open session knows all that it was given, but for what it has let go of.
+                let id = self.names.get(told).cloned().unwrap_or_else(|| told.into());
+                let knows_all = self
+                    .sessions
+                    .get(&id)
+                    .is_some_and(|session| session.asked as usize <= session.commands.len());
+                let failure = if knows_all { unknown_ticket() } else { lost_ticket() };
+                return self.refuse_asker(asker, failure);
+            }
             let Some(session) = names::of_ticket(ticket) else {
-                return self.refuse_asker(asker, unknown_ticket());
+                return self.refuse_asker(asker, lost_ticket());
             };
             return self.act(Action::AnswerShelved { asker, session });
         };
@@ -268,6 +321,15 @@ pub(super) fn lacks(plan: &Plan, env: &ClientEnv) -> Option<Failure> {
         message: format!("`env_pass` names {missing}, which the client does not have"),
         hint: Some(format!("export {missing} before the call, or take it off the list")),
     })
+}
+
+/// The refusal for a command that may have run, and nobody can tell how it ended.
+pub(super) fn lost_ticket() -> Failure {
+    Failure {
+        kind: FailureKind::Unknown,
+        message: "nobody can tell what became of that command: it may have run".to_owned(),
+        hint: Some("look at what it was to do before it is run again".to_owned()),
+    }
 }
 
 /// The refusal for a command of which nothing is known: it was never begun.

@@ -38,8 +38,13 @@ pub(super) fn write(file: &Path, report: &RunReport) -> io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;
     let fresh = folder.join("report.json.new");
-    std::fs::write(&fresh, serde_json::to_vec(report)?)?;
-    std::fs::rename(&fresh, file)
+    let written = std::fs::write(&fresh, serde_json::to_vec(report)?);
+    if let Err(error) = written.and_then(|()| std::fs::rename(&fresh, file)) {
+        // Half of one on a full disk is in the way of what has to be written.
+        drop(std::fs::remove_file(&fresh));
+        return Err(error);
+    }
+    Ok(())
 }
 
 /// Puts the report of a run that goes on out of the way.

@@ -1,4 +1,4 @@
-//! The end of what sessions leave behind: transcripts older than their retention are removed, and
+//! The end of what is left behind: segments of the journal that only audits need, and transcripts older than their retention are removed, and
 //! the oldest ones when all together take too much room. What is gone is remembered by name.
 
 use std::collections::HashSet;
@@ -6,14 +6,22 @@ use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use super::compaction;
 use super::shelf::{self, EXPIRED, Expired, RECORD};
 use crate::domain::ids::SessionId;
 use crate::domain::time::Timestamp;
+use crate::journal::snapshot::Reach;
+use crate::journal::{JournalError, Spare, remove_spare, spare_segments};
 
-/// Room for all transcripts of a workspace together (design, section 5).
-const BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
+/// Room for all that is kept of a workspace's past (design, section 5): transcripts, and segments of
+/// the journal that only audits need.
+const BYTES_MAX: u64 = TRANSCRIPT_BYTES_MAX + SEGMENT_BYTES_MAX;
+const TRANSCRIPT_BYTES_MAX: u64 = 1536 * 1024 * 1024;
+const SEGMENT_BYTES_MAX: u64 = 512 * 1024 * 1024;
+const _: () = assert!(BYTES_MAX == 2 * 1024 * 1024 * 1024);
 /// Length of the list of what is gone; past it the older half is forgotten.
 const EXPIRED_BYTES_MAX: u64 = 1024 * 1024;
 
@@ -47,7 +55,7 @@ pub(super) fn sweep(
     retention_ms: u64,
     now: Timestamp,
 ) -> io::Result<()> {
-    sweep_to(sessions, open, retention_ms, BYTES_MAX, now)
+    sweep_to(sessions, open, retention_ms, TRANSCRIPT_BYTES_MAX, now)
 }
 
 fn sweep_to(
@@ -57,6 +65,106 @@ fn sweep_to(
     bytes_max: u64,
     now: Timestamp,
 ) -> io::Result<()> {
+    for session in due(sessions, open, retention_ms, bytes_max)? {
+        remove(sessions, &session, now)?;
+    }
+    Ok(())
+}
+
+/// Held while a journal is tidied: a long one takes longer than the pause between two tries.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Turn(Arc<Mutex<()>>);
+
+/// Removes old transcripts of sessions that are not `open`, and tidies the journal, unless that is being
+/// done. What cannot be done now is told in the log, and tried again.
+pub(super) fn tidy(
+    turn: &Turn,
+    sessions: &Path,
+    open: &HashSet<SessionId>,
+    journal: &Path,
+    retention_ms: u64,
+    now: Timestamp,
+) {
+    if let Err(error) = sweep(sessions, open, retention_ms, now) {
+        tracing::warn!(%error, "old transcripts cannot be removed");
+    }
+    if let Ok(_turn) = turn.0.try_lock() {
+        tidy_journal(journal, retention_ms);
+    }
+}
+
+/// Takes a snapshot of what is written no more, and removes what only the past needs.
+fn tidy_journal(journal: &Path, retention_ms: u64) {
+    match compaction::compact_when_due(journal, Reach::Closed) {
+        Ok(true) => tracing::info!("took a snapshot of the journal"),
+        Ok(false) => {}
+        Err(error) => tracing::warn!(%error, "no snapshot of the journal can be taken"),
+    }
+    if let Err(error) = sweep_journal(journal, retention_ms) {
+        tracing::warn!(%error, "old segments of the journal cannot be removed");
+    }
+}
+
+/// What `sweep` would remove: the ids of sessions with the room that they take.
+///
+/// # Errors
+/// When the folder of the sessions cannot be read.
+pub(super) fn due_transcripts(
+    sessions: &Path,
+    open: &HashSet<SessionId>,
+    retention_ms: u64,
+) -> io::Result<Vec<(SessionId, u64)>> {
+    let due = due(sessions, open, retention_ms, TRANSCRIPT_BYTES_MAX)?;
+    Ok(due.into_iter().map(|left| (left.id, left.bytes)).collect())
+}
+
+/// The segments of the journal that only the past needs, and that are older than `retention_ms`, or
+/// more than there is room for: oldest first.
+///
+/// # Errors
+/// When the journal cannot be read.
+pub(super) fn due_segments(journal: &Path, retention_ms: u64) -> Result<Vec<Spare>, JournalError> {
+    due_segments_beyond(journal, retention_ms, SEGMENT_BYTES_MAX)
+}
+
+fn due_segments_beyond(
+    journal: &Path,
+    retention_ms: u64,
+    bytes_max: u64,
+) -> Result<Vec<Spare>, JournalError> {
+    let mut spare = match spare_segments(journal) {
+        Err(JournalError::Missing { .. }) => return Ok(Vec::new()),
+        found => found?,
+    };
+    let retention = Duration::from_millis(retention_ms);
+    let mut bytes = spare.iter().map(|spare| spare.bytes).sum::<u64>();
+    let mut count = 0;
+    for spare in &spare {
+        let is_old = spare.written.elapsed().unwrap_or_default() >= retention;
+        if !is_old && bytes <= bytes_max {
+            break;
+        }
+        bytes -= spare.bytes;
+        count += 1;
+    }
+    spare.truncate(count);
+    Ok(spare)
+}
+
+/// Removes those.
+///
+/// # Errors
+/// When the journal cannot be read, or a segment cannot be removed.
+fn sweep_journal(journal: &Path, retention_ms: u64) -> Result<(), JournalError> {
+    remove_spare(journal, &due_segments(journal, retention_ms)?)
+}
+
+fn due(
+    sessions: &Path,
+    open: &HashSet<SessionId>,
+    retention_ms: u64,
+    bytes_max: u64,
+) -> io::Result<Vec<Left>> {
     let ids = shelf::ids(sessions)?;
     let mut left: Vec<Left> = ids
         .into_iter()
@@ -66,14 +174,12 @@ fn sweep_to(
     left.sort_by_key(|left| std::cmp::Reverse(left.touched));
     let retention = Duration::from_millis(retention_ms);
     let mut bytes = 0_u64;
-    for session in left {
+    left.retain(|session| {
         bytes = bytes.saturating_add(session.bytes);
         let age = session.touched.elapsed().unwrap_or_default();
-        if age >= retention || bytes > bytes_max {
-            remove(sessions, &session, now)?;
-        }
-    }
-    Ok(())
+        age >= retention || bytes > bytes_max
+    });
+    Ok(left)
 }
 
 fn look(sessions: &Path, id: SessionId) -> Option<Left> {
@@ -161,5 +267,39 @@ mod tests {
         }
         sweep_to(folder.path(), &HashSet::new(), 3_600_000, 90_000, Timestamp(5)).unwrap();
         assert_eq!(left(folder.path()), ["s-2", "s-3"]);
+    }
+
+    /// A journal of many segments, with two snapshots at its end.
+    fn journal(dir: &Path) {
+        use crate::domain::event::{Event, Stamped};
+        use crate::journal::snapshot::take;
+        for round in 0..4 {
+            let (journal, _) = crate::journal::Journal::open(dir, |_| {}).unwrap();
+            let event = Event::CoordinatorStarted { pid: round, version: String::new() };
+            journal.append(vec![Stamped { at: Timestamp(1), event }], true).wait().unwrap();
+            drop(journal);
+            // Its end is the end of a segment.
+            take(dir, Reach::End, &mut |_| false).unwrap();
+        }
+    }
+
+    #[test]
+    fn segments_go_by_age_and_by_room_oldest_first_and_never_those_that_are_needed() {
+        let dir = tempfile::tempdir().unwrap();
+        journal(dir.path());
+        let week = 7 * 24 * 3_600_000;
+        let spare = spare_segments(dir.path()).unwrap();
+        assert_eq!(spare.len(), 3, "{spare:?}");
+        assert!(due_segments(dir.path(), week).unwrap().is_empty());
+        let bytes = spare[1].bytes + spare[2].bytes;
+        assert_eq!(due_segments_beyond(dir.path(), week, bytes).unwrap(), spare[..1]);
+        let old = SystemTime::now() - Duration::from_secs(8 * 24 * 3600);
+        for spare in &spare[..2] {
+            fs::File::options().write(true).open(&spare.path).unwrap().set_modified(old).unwrap();
+        }
+        sweep_journal(dir.path(), week).unwrap();
+        assert_eq!(spare_segments(dir.path()).unwrap(), spare[2..]);
+        assert_eq!(crate::journal::verify(dir.path()).unwrap().last_seq, 4);
+        assert!(due_segments(&dir.path().join("none"), week).unwrap().is_empty());
     }
 }

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use super::action::Action;
 use super::calls::shutting_down;
-use super::desk::Desk;
+use super::desk::{Desk, no_room};
 use super::inbox::ConnectionId;
 use super::names;
 use super::rejoining::lacks;
+use super::sessions::Asker;
 use super::story::CommandStory;
 use super::warming::Warm;
-use crate::control::{Answer, ClosedWhy, Failure, FailureKind, Notice, Response, RunLine, Submit};
+use crate::control::{Answer, ClosedWhy, Notice, Response, RunLine, Submit};
 use crate::domain::event::{CancelWhy, ClientEnv, Event as Record, RunOptions};
 use crate::domain::ids::{AttemptId, CommandId, RunId, SessionId};
-use crate::domain::letters;
 use crate::domain::outcome::{RunOutcome, TaskReason, TaskState};
 use crate::domain::plan::Plan;
 use crate::domain::time::Timestamp;
@@ -31,6 +31,8 @@ pub(super) struct Run {
     pub plan: Arc<Plan>,
     /// Its options.
     pub(super) options: RunOptions,
+    /// The session from inside of which it was submitted: it ends with that.
+    pub(super) parent: Option<SessionId>,
     /// The machine.
     pub schedule: Schedule,
     /// When it was accepted.
@@ -118,28 +120,36 @@ impl Run {
 }
 
 impl Desk {
-    pub(super) fn submit(
-        &mut self,
-        connection: ConnectionId,
-        id: u64,
-        submit: Submit,
-        now: Timestamp,
-    ) {
+    pub(super) fn submit(&mut self, asker: Asker, submit: Submit, now: Timestamp) {
+        let Asker { connection, request: id } = asker;
+        let Submit { plan, selected, mut options, env, detach, ticket } = submit;
+        if let Some(run) = self.run_of_ticket(ticket.as_deref()) {
+            return self.answer_again(asker, &run, env, detach, now);
+        }
         if self.is_terminating() {
             return self.refuse(connection, id, shutting_down());
         }
-        let Submit { plan, selected, mut options, env, run, detach } = submit;
+        if !self.has_room {
+            return self.refuse(connection, id, no_room());
+        }
         if let Some(failure) = lacks(&plan, &env) {
             return self.refuse(connection, id, failure);
+        }
+        let parent = match self.room_inside(asker) {
+            Ok(parent) => parent,
+            Err(failure) => return self.refuse(connection, id, failure),
+        };
+        if let Some(inside) = &parent {
+            // Nobody sits at an agent's terminal.
+            options.attended = false;
+            let most = self.jobs_inside(inside).unwrap_or(options.jobs);
+            options.jobs = options.jobs.min(most);
         }
         self.used_for_run();
         self.heed(plan.session_defaults);
         options.seed = names::seed();
-        let run = match run {
-            Some(run) if self.is_free(&run) => run,
-            Some(run) => return self.refuse(connection, id, run_is_taken(&run)),
-            None => names::run(),
-        };
+        let run = names::run();
+        self.tickets.note(ticket.as_deref(), &run);
         self.record_durably(
             Record::RunSubmitted {
                 run: run.clone(),
@@ -149,6 +159,8 @@ impl Desk {
                 allowed: env.allowed.clone(),
                 detached: detach,
                 open_ended: false,
+                ticket,
+                parent: parent.clone(),
             },
             now,
         );
@@ -159,6 +171,7 @@ impl Desk {
             Run {
                 id: run.clone(),
                 plan: Arc::new(plan),
+                parent,
                 options,
                 schedule,
                 started_at: now,
@@ -178,13 +191,6 @@ impl Desk {
             self.reply(connection, id, Answer::Submitted { run: run.clone(), report });
         }
         self.run_step(&run, Event::Begin, now);
-    }
-
-    /// Whether a client may call its run so.
-    fn is_free(&self, run: &RunId) -> bool {
-        let is_known =
-            self.runs.contains_key(run) || self.past.iter().any(|line| line.run_id == *run);
-        letters::is_run(run.as_str()) && !is_known
     }
 
     pub(super) fn watch_run(
@@ -386,15 +392,5 @@ impl Desk {
             let notice = Box::new(Notice::RunEnded { report: report.clone() });
             self.respond(*connection, Response::Notice { notice });
         }
-    }
-}
-
-fn run_is_taken(run: &RunId) -> Failure {
-    Failure {
-        kind: FailureKind::Usage,
-        message: format!(
-            "no run can be called `{run}`: it is known already, or not of our letters"
-        ),
-        hint: Some("leave the choice to the coordinator".to_owned()),
     }
 }

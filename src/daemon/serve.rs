@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -26,9 +27,13 @@ use crate::board::{Board, BoardError};
 use crate::domain::event::{Event as Record, Stamped};
 use crate::domain::ids::{RunId, WorkspaceId};
 use crate::domain::time::Timestamp;
+use crate::journal::snapshot::Reach;
 use crate::journal::{AppendError, Journal, JournalError};
 use crate::scheduler::recall::Recall;
 use crate::session::identity;
+
+/// Between two tries to take a workspace from one that is ending.
+const TAKE_PAUSE: Duration = Duration::from_millis(5);
 
 /// What to serve.
 #[derive(Clone, Debug)]
@@ -39,6 +44,8 @@ pub struct ServeOptions {
     pub for_client: bool,
     /// Where to serve over HTTP; `None` for nowhere.
     pub http: Option<HttpOptions>,
+    /// How long to wait for a coordinator that hands over.
+    pub patience: Duration,
 }
 
 /// Why a workspace cannot be served, or no longer.
@@ -91,11 +98,7 @@ fn io(doing: &'static str) -> impl FnOnce(std::io::Error) -> ServeError {
 pub fn serve(options: &ServeOptions) -> Result<(), ServeError> {
     let places = Places::from_env(|name| std::env::var_os(name))?;
     let workspace = Workspace::open(&places, &options.root, None)?;
-    let owner = match ownership::take(
-        &workspace,
-        env!("CARGO_PKG_VERSION"),
-        Clock::start(Timestamp::default()).now(),
-    ) {
+    let owner = match take(&workspace, options.patience) {
         Err(TakeError::Held(_)) if options.for_client => return Ok(()),
         taken => taken?,
     };
@@ -113,8 +116,24 @@ pub fn serve(options: &ServeOptions) -> Result<(), ServeError> {
         .map_err(io("starting the runtime"))?;
     let served = runtime.block_on(serve_owned(&workspace, owner, http, options.for_client));
     // Blocking work that still goes on, such as removing a session's folder, is not cut off.
-    runtime.shutdown_timeout(std::time::Duration::from_secs(5));
+    runtime.shutdown_timeout(Duration::from_secs(5));
     served
+}
+
+/// Takes the workspace; from one that is ending, within `patience`.
+fn take(workspace: &Workspace, patience: Duration) -> Result<Owner, TakeError> {
+    let started = Instant::now();
+    loop {
+        let now = Clock::start(Timestamp::default()).now();
+        match ownership::take(workspace, env!("CARGO_PKG_VERSION"), now) {
+            Err(TakeError::Held(_) | TakeError::HeldUnknown { .. })
+                if started.elapsed() < patience =>
+            {
+                std::thread::sleep(TAKE_PAUSE);
+            }
+            taken => return taken,
+        }
+    }
 }
 
 async fn serve_owned(
@@ -123,7 +142,7 @@ async fn serve_owned(
     http: Option<Http>,
     for_client: bool,
 ) -> Result<(), ServeError> {
-    match compaction::compact_when_due(&workspace.journal()) {
+    match compaction::compact_when_due(&workspace.journal(), Reach::End) {
         Ok(true) => tracing::info!("took a snapshot of the journal"),
         Ok(false) => {}
         // Without one the journal itself is read; what is wrong with that is told there.
@@ -135,7 +154,7 @@ async fn serve_owned(
         tracing::warn!(segment = %torn.segment.display(), bytes = torn.bytes, "cut a torn tail off the journal");
     }
     let clock = Clock::start(history.last_at);
-    let mut board = open_board(workspace, &history, replay.last_seq)?;
+    let (mut board, remark) = open_board(workspace, &history, replay.last_seq)?;
     history.board.clear();
     let id = workspace_id(workspace);
     let folders = folders(workspace);
@@ -169,6 +188,7 @@ async fn serve_owned(
     let here = identity::own().map_err(io("reading /proc"))?;
     let mut desk = Desk::new(id, folders, history, version, clock.now(), for_client)
         .of_user(rustix::process::getuid().as_raw())
+        .remarking(remark.into_iter().collect())
         .at(here);
     desk.recover(recall, &unreported, left, posted, clock.now());
     let doors = tokio::spawn(doors::listen(listener, sender.clone()));
@@ -210,28 +230,38 @@ fn unreported(recall: &Recall, runs: &Path) -> BTreeSet<RunId> {
     recall.ended().filter(lacks_report).cloned().collect()
 }
 
-/// Opens the board and brings it up to date with the journal.
+/// Opens the board and brings it up to date with the journal. With it goes what its user should
+/// know, if anything.
 fn open_board(
     workspace: &Workspace,
     history: &History,
     last_seq: u64,
-) -> Result<Board, ServeError> {
+) -> Result<(Board, Option<String>), ServeError> {
     let (mut board, recovered) = Board::open(&workspace.board(), workspace.key())?;
-    if let Some(recovered) = recovered {
-        tracing::warn!(
-            ?recovered,
-            "the board could not be opened and is folded from the journal again"
-        );
-    }
+    let mut remark = recovered.map(|recovered| {
+        tracing::warn!(cause = recovered.cause, "the board cannot be used as it is");
+        format!(
+            "the board could not be opened and was made anew from the journal: nothing is lost; the \
+             old one is `{}`",
+            recovered.aside.display()
+        )
+    });
     if board.folded_to() > last_seq {
-        tracing::warn!("the board knows more than the journal: it is folded again");
+        remark = Some(format!(
+            "the journal ends at record {last_seq}, and the board knew {}: records at the journal's \
+             end are lost, and the board was made anew from what is left",
+            board.folded_to()
+        ));
         board.clear()?;
+    }
+    if let Some(remark) = &remark {
+        tracing::warn!("{remark}");
     }
     let folded_to = board.folded_to();
     for (seq, entry) in history.board.iter().filter(|(seq, _)| *seq > folded_to) {
         board.apply(*seq, entry.clone())?;
     }
-    Ok(board)
+    Ok((board, remark))
 }
 
 fn folders(workspace: &Workspace) -> Folders {
@@ -240,6 +270,7 @@ fn folders(workspace: &Workspace) -> Folders {
         root: workspace.root().to_owned(),
         sessions: workspace.state().join("sessions"),
         profiles: workspace.state().join("profiles"),
+        journal: workspace.journal(),
         runs: workspace.state().join("runs"),
         tmp: runtime.join("t"),
         doors: workspace.doors(),

@@ -30,14 +30,16 @@ impl Desk {
                 return self.refuse_asker(asker, name_is_taken(name, id));
             }
         }
-        if let Err(failure) = self.room_for_session(now) {
-            return self.refuse_asker(asker, failure);
-        }
+        let parent = match self.room_for_session(now).and_then(|()| self.room_inside(asker)) {
+            Ok(parent) => parent,
+            Err(failure) => return self.refuse_asker(asker, failure),
+        };
         self.stay_for_session(now);
         let id = names::session();
         let env = self.own_env(&id, &new.env);
         let owner = Owner::Kept { name: new.name.clone(), by_exec: false, askers: Vec::new() };
         let mut spec = self.session_spec(id.clone(), owner.told(new.defaults), &new.cwd, env);
+        spec.parent = parent;
         spec.shell = new.shell;
         spec.size = new.size;
         spec.policy = Some(new.policy).filter(|policy| !policy.is_empty()).into_iter().collect();

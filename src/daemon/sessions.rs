@@ -34,6 +34,8 @@ pub(super) struct Session {
     pub id: SessionId,
     /// Whose it is.
     pub owner: Owner,
+    /// The session from inside of which it was asked for: it ends with that.
+    pub parent: Option<SessionId>,
     /// Who holds its terminal.
     pub claim: Claim,
     /// The client at its terminal.
@@ -185,6 +187,7 @@ impl Session {
             id: spec.id.clone(),
             claim: Self::first_claim(&owner, person),
             stay: None,
+            parent: spec.parent.clone(),
             owner,
             state: SessionState::Starting,
             holder: None,

@@ -63,6 +63,18 @@ impl CommandRecord {
         }
     }
 
+    /// Takes its end in, with what its holder does not know: that the disk was full when it began.
+    pub(super) fn close(&mut self, mut end: CommandEnd) -> CommandEnd {
+        let was_full = |note: &&Note| matches!(note, Note::CaptureDegraded { .. });
+        if let Some(note) = self.notes.iter().find(was_full)
+            && !end.notes.iter().any(|note| was_full(&note))
+        {
+            end.notes.push(note.clone());
+        }
+        self.end = Some(end.clone());
+        end
+    }
+
     /// Where it stands.
     pub(super) fn state(&self) -> CommandState {
         if self.left_waiting {

@@ -28,7 +28,8 @@ impl Desk {
     /// come next any more.
     pub(super) fn warm_ahead(&mut self, id: &RunId, now: Timestamp) {
         let Some(run) = self.runs.get_mut(id) else { return };
-        let mut upcoming = if run.brisk { run.schedule.upcoming() } else { Vec::new() };
+        let mut upcoming =
+            if run.brisk && self.has_room { run.schedule.upcoming() } else { Vec::new() };
         // A folder that what runs now makes anew would not be the one that the shell stands in.
         upcoming.retain(|next| run.plan.tasks[next.task].cwd.is_none());
         let stale: Vec<Warm> =

@@ -147,8 +147,13 @@ impl Workspace {
             }
             Some(old) => (old.state, old.key, Origin::Known),
         };
-        for folder in ["", "journal", "board", "sessions", "runs"] {
-            places.make_private(&state.join(folder))?;
+        for name in ["", "journal", "board", "sessions", "runs"] {
+            let folder = state.join(name);
+            // Whatever is in the board's place the board itself sees to.
+            if name == "board" && folder.symlink_metadata().is_ok_and(|found| found.is_file()) {
+                continue;
+            }
+            places.make_private(&folder)?;
         }
         let runtime = places.runtime(Record::read(&state.join(RECORD)).map(|old| old.runtime))?;
         places.make_private(&runtime.join(&key))?;

@@ -43,6 +43,12 @@ pub enum Event {
         /// True when tasks can be added to it, up to `RunSealed`.
         #[serde(default)]
         open_ended: bool,
+        /// The client's own name for its request: asked again, it is told of this run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ticket: Option<String>,
+        /// The session from inside of which it was submitted: it ends with that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent: Option<SessionId>,
     },
     /// A run that was cut off, cancelled or escalated goes on: what has succeeded stays so.
     RunResumed {
@@ -52,6 +58,9 @@ pub enum Event {
         options: RunOptions,
         /// True when it outlives its client.
         detached: bool,
+        /// As in `RunSubmitted`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ticket: Option<String>,
     },
     /// A task joined a run that is open for more (`task dispatch`).
     TaskAdded {
@@ -180,6 +189,32 @@ pub enum Event {
         /// The entry as it is now.
         entry: BoardEntry,
     },
+}
+
+impl Event {
+    /// Its name, as the journal has it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::CoordinatorStarted { .. } => "coordinator_started",
+            Self::RunSubmitted { .. } => "run_submitted",
+            Self::RunResumed { .. } => "run_resumed",
+            Self::TaskAdded { .. } => "task_added",
+            Self::RunSealed { .. } => "run_sealed",
+            Self::AttemptStarted { .. } => "attempt_started",
+            Self::AttemptReady { .. } => "attempt_ready",
+            Self::CommandStarted { .. } => "command_started",
+            Self::CommandEnded { .. } => "command_ended",
+            Self::SessionOpened { .. } => "session_opened",
+            Self::SessionClosed { .. } => "session_closed",
+            Self::AttemptEnded { .. } => "attempt_ended",
+            Self::TaskSettled { .. } => "task_settled",
+            Self::RunCancelled { .. } => "run_cancelled",
+            Self::TaskCancelled { .. } => "task_cancelled",
+            Self::TaskRetried { .. } => "task_retried",
+            Self::RunEnded { .. } => "run_ended",
+            Self::Board { .. } => "board",
+        }
+    }
 }
 
 /// Why a run was cancelled.

@@ -68,6 +68,22 @@ impl Decoder {
     /// # Errors
     /// When the stream is not one of frames.
     pub fn document<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
+        let before = self.read;
+        let Some(body) = self.frame()? else { return Ok(None) };
+        match serde_json::from_slice(body) {
+            Ok(document) => Ok(Some(document)),
+            Err(error) => {
+                self.read = before;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// The bytes of the next whole document, whatever it is; `None` until more have arrived.
+    ///
+    /// # Errors
+    /// When the stream is not one of frames.
+    pub fn frame(&mut self) -> Result<Option<&[u8]>, FrameError> {
         let pending = &self.buffer[self.read..];
         let Some(prefix) = pending.first_chunk::<4>() else {
             self.compact();
@@ -77,13 +93,13 @@ impl Decoder {
         if length > FRAME_BYTES_MAX {
             return Err(FrameError::TooLong(length));
         }
-        let Some(body) = pending.get(4..4 + length) else {
+        if pending.len() < 4 + length {
             self.compact();
             return Ok(None);
-        };
-        let document = serde_json::from_slice(body)?;
-        self.read += 4 + length;
-        Ok(Some(document))
+        }
+        let body = self.read + 4..self.read + 4 + length;
+        self.read = body.end;
+        Ok(Some(&self.buffer[body]))
     }
 
     fn compact(&mut self) {

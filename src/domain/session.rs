@@ -41,6 +41,9 @@ pub struct SessionSpec {
     pub limits: SessionLimits,
     /// Whose it is, for a coordinator that finds it without knowing of it.
     pub owner: SessionOwner,
+    /// The session from inside of which it was asked for: it ends with that.
+    #[serde(default)]
+    pub parent: Option<SessionId>,
     /// The folder in which its holder listens while it has no coordinator, as `ID.sock`.
     #[serde(with = "raw_path")]
     pub door: PathBuf,

@@ -16,6 +16,7 @@ use super::error::{AppendError, JournalError};
 use super::line::Line;
 use super::queue::{Group, Queue};
 use super::reading::{Replay, cut, walk};
+use super::room::{RESERVE_BYTES, Room};
 use super::writer::{SEGMENT_BYTES, Writer};
 use crate::domain::event::Stamped;
 
@@ -23,6 +24,7 @@ use crate::domain::event::Stamped;
 #[derive(Debug)]
 pub struct Journal {
     queue: Arc<Queue>,
+    room: Arc<Room>,
     thread: Option<JoinHandle<()>>,
     /// Locked: one writer a folder, whatever the workspace's own lock says.
     lock: File,
@@ -84,14 +86,16 @@ impl Journal {
         let last = reached.segments.last().map(|segment| segment.path.as_path());
         let disk = Files::open(dir, last).map_err(io("opening", last.unwrap_or(dir)))?;
         let end = last.map(|_| reached.end);
-        let writer = Writer::new(disk, reached.chain, end, segment_bytes);
+        let room = Arc::new(Room::of(dir));
+        let writer = Writer::new(disk, reached.chain, end, segment_bytes)
+            .reserving(RESERVE_BYTES, Arc::clone(&room));
         let queue = Arc::new(Queue::default());
         let theirs = Arc::clone(&queue);
         let thread = std::thread::Builder::new()
             .name("journal".to_owned())
             .spawn(move || writer.run(&theirs))
             .map_err(io("starting the writer of", dir))?;
-        Ok((Self { queue, thread: Some(thread), lock }, reached.replay()))
+        Ok((Self { queue, room, thread: Some(thread), lock }, reached.replay()))
     }
 
     /// Appends events, all of them or none, behind everything appended before. With `durable` the
@@ -106,6 +110,17 @@ impl Journal {
         let (done, commit) = oneshot::channel();
         self.queue.push(Group { events, durable, done });
         Commit(commit)
+    }
+
+    /// False on a disk that is full or as good as: nothing new should be begun then. What is under
+    /// way can still be told to its end, within the reserve. May be asked often: the disk is looked
+    /// at ten times a second at most.
+    pub fn has_room(&self) -> bool {
+        self.room.is_there(|| {
+            // The writer tries to make its reserve whole behind every group.
+            let (done, _nobody_waits) = oneshot::channel();
+            self.queue.push(Group { events: Vec::new(), durable: false, done });
+        })
     }
 }
 

@@ -31,6 +31,19 @@ pub enum JournalError {
         /// What is wrong.
         fault: LineFault,
     },
+    /// A line is whole, and tells of something that this version does not know.
+    #[error(
+        "journal was written by a newer callboard: {} at byte {offset} tells of something unknown: {}",
+        segment.display(), brief(source)
+    )]
+    Newer {
+        /// The segment's file.
+        segment: PathBuf,
+        /// Where the line begins in it.
+        offset: u64,
+        /// What is unknown.
+        source: serde_json::Error,
+    },
     /// Segments do not follow each other.
     #[error(
         "journal is damaged: {} begins at line {found}, but line {expected} is due: a segment is missing",
@@ -54,6 +67,12 @@ pub enum JournalError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+/// What serde says, without its list of all that would be known.
+fn brief(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split_once(", expected one of").map_or(text.clone(), |(words, _)| words.to_owned())
 }
 
 impl JournalError {

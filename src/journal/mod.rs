@@ -1,8 +1,6 @@
 //! The journal: every event of a workspace, in order, on disk. It is the truth (design, section 5);
 //! the board and all else are folds of it.
 //!
-//! # On disk
-//!
 //! A folder of segments, each named by the number of its first line: `00000000000000000001.jsonl`.
 //! A segment is lines of JSON, one event each:
 //!
@@ -10,15 +8,12 @@
 //! {"seq":7,"at":"2025-11-30T23:00:00.123Z","prev":"<64 hex>","event":"run_ended",…,"sum":"<16 hex>"}
 //! ```
 //!
-//! * `seq` counts from 1 over all segments, without a gap.
-//! * `at` is the event's own time.
+//! * `seq` counts from 1 over all segments, without a gap; `at` is the event's own time.
 //! * `prev` is the SHA-256 of the whole line before, without its newline; 64 zeros for the first.
 //!   Whoever changes, drops or inserts a line has to rewrite all lines after it.
-//! * then the fields of `domain::event::Event`, beginning with its name.
-//! * `sum` is the first 8 bytes of the SHA-256 of the line up to it. No later line vouches for the
-//!   last one, so it vouches for itself: a torn line is told from a whole one of a newer version.
-//!
-//! The order of the fields is fixed: reading goes by bytes, and only the event is parsed as JSON.
+//! * then the fields of `domain::event::Event`; the order of all is fixed, since reading goes by bytes.
+//! * `sum` is the first 8 bytes of the SHA-256 of the line up to it: the last line has no later one
+//!   to vouch for it.
 //!
 //! # Writing
 //!
@@ -31,15 +26,18 @@
 //!                         └── failed: cut back to the last good end, chain as before ──▶ error
 //! ```
 //!
-//! A failed write or sync is told to those it concerns and undone; what was acknowledged before
-//! without durability is kept in memory until it is synced, and written again if need be, since
-//! the kernel forgets dirty pages after a failed sync.
+//! A failed write or sync is told to those it concerns and undone. What was acknowledged without
+//! durability is kept until it is synced: the kernel forgets dirty pages after a failed sync.
 //!
 //! # Reading
 //!
 //! A torn tail (the last line of the last segment, incomplete or damaged) is what a crash leaves;
 //! it is cut and reported. Anything else that is wrong is refused with segment, offset and cause.
-//! Whole lines lost at the end only the board shows. A start reads the latest snapshot first.
+//! What reading cannot see is the loss of whole lines at the end; the board, which remembers how
+//! far it is folded, shows that one.
+//!
+//! A start reads the latest snapshot (`snapshot`) and what follows it; segments that only the past
+//! needs can go (`spare`). On a full disk outcomes can still be recorded (`room`).
 
 mod append;
 mod disk;
@@ -47,8 +45,10 @@ mod error;
 mod line;
 mod queue;
 mod reading;
+mod room;
 mod segment;
 pub mod snapshot;
+mod spare;
 mod writer;
 
 #[cfg(test)]
@@ -58,3 +58,4 @@ pub use append::{Commit, Committed, Journal};
 pub use error::{AppendError, JournalError};
 pub use line::{Line, LineFault};
 pub use reading::{Replay, Torn, check_tail, read, read_whole, verify};
+pub use spare::{Spare, remove_spare, spare_segments};

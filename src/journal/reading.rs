@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::error::JournalError;
 use super::line::{Chain, Line, LineFault, holds_a_seam};
 use super::segment::{Lines, Next, Segment, list};
-use super::snapshot;
+use super::{snapshot, spare};
 
 /// What was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,6 +116,23 @@ pub(super) fn walk(
     dir: &Path,
     on_line: &mut dyn FnMut(Line) -> ControlFlow<()>,
 ) -> Result<Reached, JournalError> {
+    walk_before(dir, u64::MAX, on_line)
+}
+
+/// The same up to the beginning of the last segment, where somebody may be writing.
+pub(super) fn walk_closed(
+    dir: &Path,
+    on_line: &mut dyn FnMut(Line) -> ControlFlow<()>,
+) -> Result<Reached, JournalError> {
+    let last = list(dir)?.last().map_or(0, |segment| segment.first_seq);
+    walk_before(dir, last, on_line)
+}
+
+fn walk_before(
+    dir: &Path,
+    before: u64,
+    on_line: &mut dyn FnMut(Line) -> ControlFlow<()>,
+) -> Result<Reached, JournalError> {
     let mut chain = Chain::START;
     if let Some(snapshot) = snapshot::latest(dir)? {
         chain = snapshot.chain;
@@ -125,7 +142,7 @@ pub(super) fn walk(
             }
         }
     }
-    walk_from(dir, chain, on_line)
+    walk_from(dir, chain, before, on_line)
 }
 
 /// Reads every line that is still there, from the first segment on.
@@ -134,18 +151,23 @@ fn walk_whole(
     on_line: &mut dyn FnMut(Line) -> ControlFlow<()>,
 ) -> Result<Reached, JournalError> {
     let first = list(dir)?.first().map_or(1, |segment| segment.first_seq);
-    let chain = if first == 1 { Some(Chain::START) } else { snapshot::chain_before(dir, first) };
-    // Without the snapshot that its beginning hangs on, the first segment does not follow 1.
-    walk_from(dir, chain.unwrap_or(Chain::START), on_line)
+    let chain = if first == 1 {
+        Some(Chain::START)
+    } else {
+        spare::chain_before(dir, first).or_else(|| snapshot::chain_before(dir, first))
+    };
+    // Where nobody says what its beginning hangs on, the first segment does not follow 1.
+    walk_from(dir, chain.unwrap_or(Chain::START), u64::MAX, on_line)
 }
 
 fn walk_from(
     dir: &Path,
     chain: Chain,
+    before: u64,
     on_line: &mut dyn FnMut(Line) -> ControlFlow<()>,
 ) -> Result<Reached, JournalError> {
     let mut segments = list(dir)?;
-    segments.retain(|segment| segment.first_seq >= chain.next_seq);
+    segments.retain(|segment| (chain.next_seq..before).contains(&segment.first_seq));
     let mut reached = Reached { chain, segments: Vec::new(), end: 0, torn: None };
     for (index, segment) in segments.iter().enumerate() {
         let (expected, found) = (reached.chain.next_seq, segment.first_seq);
@@ -153,7 +175,7 @@ fn walk_from(
             let segment = segment.path.clone();
             return Err(JournalError::SegmentMissing { segment, expected, found });
         }
-        let is_last = index + 1 == segments.len();
+        let is_last = index + 1 == segments.len() && before == u64::MAX;
         reached.segments.push(segment.clone());
         if reached.read_segment(&segment.path, is_last, on_line)?.is_break() {
             break;
@@ -209,7 +231,11 @@ impl Reached {
 }
 
 fn damaged(segment: &Path, offset: u64, fault: LineFault) -> JournalError {
-    JournalError::Damaged { segment: segment.to_owned(), offset, fault }
+    let segment = segment.to_owned();
+    match fault {
+        LineFault::Event(source) => JournalError::Newer { segment, offset, source },
+        fault => JournalError::Damaged { segment, offset, fault },
+    }
 }
 
 /// Removes a torn tail from its file, for good.

@@ -1,7 +1,8 @@
 //! Snapshots: the lines of a journal that still matter, in a file of their own, so that a start need
 //! not read the whole journal and old segments can go.
 //!
-//! A snapshot is taken where a segment ends. Its file is named by the number of the line that comes
+//! A snapshot is taken where a segment ends: at the journal's end while nobody writes, or, beside a
+//! writer, where its last segment begins. Its file is named by the number of the line that comes
 //! next (`snapshot-00000000000000004711.jsonl`) and holds a head, the kept lines with their own
 //! numbers, and a foot that vouches for all of it. One that is not whole is passed over.
 
@@ -17,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 use super::disk::sync_folder;
 use super::error::JournalError;
 use super::line::{Chain, Line};
-use super::reading::walk;
+use super::reading::{walk, walk_closed};
 use super::segment;
 
 const PREFIX: &str = "snapshot-";
@@ -26,7 +27,7 @@ const DIGITS: usize = 20;
 /// How many snapshots are kept: the latest, and the one before should that be damaged.
 const KEPT: usize = 2;
 /// From so many bytes behind the latest snapshot on the next one is due.
-const DUE_BYTES: u64 = 32 * 1024 * 1024;
+const DUE_BYTES: u64 = 24 * 1024 * 1024;
 
 /// The first line of a snapshot.
 #[derive(Debug, Serialize, Deserialize)]
@@ -57,38 +58,86 @@ pub(super) struct Snapshot {
     pub(super) lines: Vec<Line>,
 }
 
+/// Up to where a snapshot reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// The journal's end: nobody may be writing.
+    End,
+    /// The beginning of its last segment: what lies before that is written no more.
+    Closed,
+}
+
 /// Whether so much has been written since the latest snapshot that another one is worth it.
 ///
 /// # Errors
 /// When the folder cannot be read.
-pub fn is_due(dir: &Path) -> Result<bool, JournalError> {
+pub fn is_due(dir: &Path, reach: Reach) -> Result<bool, JournalError> {
+    is_due_from(dir, reach, DUE_BYTES)
+}
+
+pub(super) fn is_due_from(dir: &Path, reach: Reach, due: u64) -> Result<bool, JournalError> {
     let from = list(dir)?.last().map_or(1, |(next_seq, _)| *next_seq);
-    let segments = match segment::list(dir) {
+    let mut segments = match segment::list(dir) {
         Err(JournalError::Missing { .. }) => return Ok(false),
         listed => listed?,
     };
+    if reach == Reach::Closed {
+        segments.pop();
+    }
     let bytes = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len());
     let behind: u64 = segments.iter().filter(|s| s.first_seq >= from).map(|s| bytes(&s.path)).sum();
-    Ok(behind > DUE_BYTES)
+    Ok(behind >= due)
 }
 
-/// Takes a snapshot at the journal's end, of the lines that are to be kept. Nobody may be writing.
-/// The next line begins a segment.
+/// Hands every line to `on_line` that a snapshot of that reach would be made of.
+///
+/// # Errors
+/// When the journal cannot be read.
+pub fn read_to(
+    dir: &Path,
+    reach: Reach,
+    on_line: &mut dyn FnMut(Line),
+) -> Result<(), JournalError> {
+    walk_to(dir, reach, on_line).map(drop)
+}
+
+fn walk_to(dir: &Path, reach: Reach, on_line: &mut dyn FnMut(Line)) -> Result<Chain, JournalError> {
+    let on_line = &mut |line| {
+        on_line(line);
+        ControlFlow::Continue(())
+    };
+    let reached = match reach {
+        Reach::End => walk(dir, on_line)?,
+        Reach::Closed => walk_closed(dir, on_line)?,
+    };
+    Ok(reached.chain)
+}
+
+/// Takes a snapshot of the lines that are to be kept. The line that comes next begins a segment,
+/// or does already.
 ///
 /// # Errors
 /// When the journal cannot be read, or the file cannot be written.
-pub fn take(dir: &Path, keep: &mut dyn FnMut(&Line) -> bool) -> Result<(), JournalError> {
+pub fn take(
+    dir: &Path,
+    reach: Reach,
+    keep: &mut dyn FnMut(&Line) -> bool,
+) -> Result<(), JournalError> {
     let io = JournalError::io;
     let mut kept = Vec::new();
-    let reached = walk(dir, &mut |line| {
+    let chain = walk_to(dir, reach, &mut |line| {
         if keep(&line) {
             kept.push(line);
         }
-        ControlFlow::Continue(())
     })?;
-    let path = path_of(dir, reached.chain.next_seq);
+    let path = path_of(dir, chain.next_seq);
     let fresh = dir.join("snapshot.new");
-    write(&fresh, reached.chain, &kept).map_err(io("writing", &fresh))?;
+    let written = write(&fresh, chain, &kept).map_err(io("writing", &fresh));
+    if let Err(error) = written {
+        // Half of one on a full disk is in the way of what has to be written.
+        drop(fs::remove_file(&fresh));
+        return Err(error);
+    }
     fs::rename(&fresh, &path).map_err(io("naming", &path))?;
     sync_folder(dir).map_err(io("syncing", dir))?;
     let all = list(dir)?;
@@ -149,17 +198,26 @@ pub(super) fn chain_before(dir: &Path, first_seq: u64) -> Option<Chain> {
     read(&path_of(dir, first_seq), first_seq).ok().map(|snapshot| snapshot.chain)
 }
 
-/// The segments that nothing needs any more: all their lines are behind the oldest kept snapshot.
+/// The oldest snapshot that a start may have to go back to: the line that comes next there.
+/// `None` while there are not two: with one alone, a damaged one would leave nothing to begin with.
+pub(super) fn oldest_needed(dir: &Path) -> Result<Option<u64>, JournalError> {
+    let snapshots = list(dir)?;
+    Ok(match &snapshots[..] {
+        [(oldest, _), _, ..] => Some(*oldest),
+        _ => None,
+    })
+}
+
+/// Looks at every snapshot: its file, and what is wrong with it.
 ///
 /// # Errors
 /// When the folder cannot be read.
-pub fn spare_segments(dir: &Path) -> Result<Vec<PathBuf>, JournalError> {
-    let snapshots = list(dir)?;
-    // With one alone, a damaged one would leave nothing to begin with.
-    let [(oldest, _), _, ..] = &snapshots[..] else { return Ok(Vec::new()) };
-    let segments = segment::list(dir)?;
-    let spare = segments.iter().filter(|segment| segment.first_seq < *oldest);
-    Ok(spare.map(|segment| segment.path.clone()).collect())
+pub fn check(dir: &Path) -> Result<Vec<(PathBuf, Option<io::Error>)>, JournalError> {
+    let look = |(next_seq, path): (u64, PathBuf)| {
+        let fault = read(&path, next_seq).err();
+        (path, fault)
+    };
+    Ok(list(dir)?.into_iter().map(look).collect())
 }
 
 fn read(path: &Path, next_seq: u64) -> io::Result<Snapshot> {

@@ -2,17 +2,19 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::append::Committed;
-use super::disk::Disk;
+use super::disk::{Disk, is_full};
 use super::error::AppendError;
 use super::line::{Chain, Unwritable};
 use super::queue::{Group, Queue, Taken};
+use super::room::Room;
 
 /// How large a segment grows before the next one is begun.
-pub(super) const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
+pub(super) const SEGMENT_BYTES: u64 = 32 * 1024 * 1024;
 /// How long a line that nobody waits for stays unsynced; the rest of the promised 50 ms is for the
 /// sync itself.
 const UNSYNCED_FOR: Duration = Duration::from_millis(35);
@@ -32,6 +34,11 @@ pub(super) struct Writer<D> {
     sync_due: Option<Instant>,
     /// The segment may differ from what `end` and `unsynced` say it holds.
     out_of_step: bool,
+    /// How much room is kept behind the end; 0 where that cannot be.
+    reserve_bytes: u64,
+    /// Up to where in the segment it is kept now.
+    kept_to: u64,
+    room: Arc<Room>,
 }
 
 impl<D: Disk> Writer<D> {
@@ -45,13 +52,22 @@ impl<D: Disk> Writer<D> {
             unsynced: Vec::new(),
             sync_due: None,
             out_of_step: false,
+            reserve_bytes: 0,
+            kept_to: 0,
+            room: Arc::new(Room::of(Path::new("."))),
         }
+    }
+
+    /// The same that keeps so much room behind its last line, and tells `room` whether it could.
+    pub(super) fn reserving(self, reserve_bytes: u64, room: Arc<Room>) -> Self {
+        Self { reserve_bytes, room, ..self }
     }
 
     /// Works until the queue is closed and empty.
     pub(super) fn run(mut self, queue: &Arc<Queue>) {
         // However this thread ends, nobody is left waiting for it.
         let _abandon = AbandonOnDrop(Arc::clone(queue));
+        self.keep_room();
         loop {
             match queue.take(self.sync_due) {
                 Taken::Groups(groups) => self.commit(groups),
@@ -87,6 +103,7 @@ impl<D: Disk> Writer<D> {
             // Whoever has stopped waiting need not be told.
             drop(done.send(outcome));
         }
+        self.keep_room();
     }
 
     /// All of a group or nothing of it.
@@ -109,9 +126,10 @@ impl<D: Disk> Writer<D> {
         self.come_into_step().map_err(disk_error("repairing"))?;
         let durable = durable || self.unsynced.len() + batch.len() > UNSYNCED_BYTES;
         if !batch.is_empty() {
-            let end = self.room(first_seq)?;
+            let end = self.place(first_seq)?;
+            self.make_room(end, batch.len() as u64)?;
             if let Err(error) = self.disk.write_at(batch, end) {
-                self.out_of_step = self.disk.set_len(end).is_err();
+                self.out_of_step = self.cut(end).is_err();
                 return Err(disk_error("writing")(error));
             }
             if !durable {
@@ -136,9 +154,11 @@ impl<D: Disk> Writer<D> {
         Ok(())
     }
 
-    /// Where the next batch goes: in this segment, or in a new one.
-    fn room(&mut self, first_seq: u64) -> Result<u64, AppendError> {
-        if let Some(end) = self.end.filter(|end| *end < self.segment_bytes) {
+    /// Where the next batch goes: in this segment, or in a new one. Without room the reserve of this
+    /// one is all there is.
+    fn place(&mut self, first_seq: u64) -> Result<u64, AppendError> {
+        let goes_on = |end: &u64| *end < self.segment_bytes || !self.room.has_reserve();
+        if let Some(end) = self.end.filter(goes_on) {
             return Ok(end);
         }
         // Only the last segment may be torn, so this one has to be whole before there is another.
@@ -149,15 +169,66 @@ impl<D: Disk> Writer<D> {
             }
             self.synced();
         }
-        self.disk.start_segment(first_seq).map_err(disk_error("starting a segment of"))?;
-        self.end = Some(0);
-        Ok(0)
+        match self.disk.start_segment(first_seq, self.reserve_bytes) {
+            Ok(()) => {
+                // Known for certain once it is asked for again.
+                self.kept_to = 0;
+                self.end = Some(0);
+                Ok(0)
+            }
+            // It is longer than others are, and that is all.
+            Err(error) if is_full(&error) && self.kept_to > self.end.unwrap_or(u64::MAX) => {
+                self.room.set_reserve(false);
+                Ok(self.end.unwrap_or(0))
+            }
+            Err(error) => Err(disk_error("starting a segment of")(error)),
+        }
+    }
+
+    /// Sees that a batch fits before any of it is written: what fails half-way is cut off, and the
+    /// reserve with it.
+    fn make_room(&mut self, end: u64, bytes: u64) -> Result<(), AppendError> {
+        if self.reserve_bytes == 0 || end + bytes <= self.kept_to {
+            return Ok(());
+        }
+        let wanted = bytes + self.reserve_bytes;
+        let kept = self.disk.reserve(end, wanted).map(|()| wanted);
+        match kept.or_else(|_| self.disk.reserve(end, bytes).map(|()| bytes)) {
+            Ok(bytes) => self.kept_to = end + bytes,
+            Err(error) if is_full(&error) => {
+                self.room.set_reserve(false);
+                return Err(disk_error("writing")(error));
+            }
+            // Whatever it is: the write itself will tell.
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Makes the reserve whole again once half of it is used up.
+    fn keep_room(&mut self) {
+        let Some(end) = self.end.filter(|_| self.reserve_bytes > 0) else { return };
+        if self.kept_to.saturating_sub(end) < self.reserve_bytes / 2 || !self.room.has_reserve() {
+            match self.disk.reserve(end, self.reserve_bytes) {
+                Ok(()) => self.kept_to = end + self.reserve_bytes,
+                Err(error) if is_full(&error) => return self.room.set_reserve(false),
+                // Not on this file system: what is free is all there is to go by.
+                Err(_) => self.reserve_bytes = 0,
+            }
+        }
+        self.room.set_reserve(true);
+    }
+
+    /// Cuts the segment, and with it what was kept behind.
+    fn cut(&mut self, end: u64) -> io::Result<()> {
+        self.kept_to = end;
+        self.disk.set_len(end)
     }
 
     /// After a failure: makes the segment hold exactly what has been acknowledged.
     fn come_into_step(&mut self) -> io::Result<()> {
         if let (true, Some(end)) = (self.out_of_step, self.end) {
-            self.disk.set_len(end)?;
+            self.cut(end)?;
             // The kernel may have dropped pages that it could not sync: write them again.
             self.disk.write_at(&self.unsynced, end - self.unsynced.len() as u64)?;
             self.disk.sync()?;

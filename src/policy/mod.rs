@@ -12,6 +12,7 @@ pub mod claim;
 mod claim_tests;
 mod follow;
 mod invocation;
+pub mod role;
 mod script;
 #[cfg(test)]
 mod tests;

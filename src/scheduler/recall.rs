@@ -51,6 +51,10 @@ pub struct Recalled {
     pub allowed: BTreeMap<String, String>,
     /// True when it outlives its client.
     pub detached: bool,
+    /// Its client's own name for the latest request that it began or went on with.
+    pub ticket: Option<String>,
+    /// The session from inside of which it was submitted.
+    pub parent: Option<SessionId>,
     /// When it was accepted.
     pub started_at: Timestamp,
     /// When it was last heard of.
@@ -186,8 +190,17 @@ impl Recalled {
 
     /// A run that was accepted then.
     fn submitted(fact: &Fact, at: Timestamp) -> Option<Self> {
-        let Fact::RunSubmitted { plan, options, selected, allowed, detached, open_ended, .. } =
-            fact
+        let Fact::RunSubmitted {
+            plan,
+            options,
+            selected,
+            allowed,
+            detached,
+            open_ended,
+            ticket,
+            parent,
+            ..
+        } = fact
         else {
             return None;
         };
@@ -203,6 +216,8 @@ impl Recalled {
             options: options.clone(),
             allowed: allowed.clone(),
             detached: *detached,
+            ticket: ticket.clone(),
+            parent: parent.clone(),
             started_at: at,
             last_at: at,
             schedule,
@@ -222,7 +237,11 @@ impl Recalled {
     /// Takes an event of this run in.
     fn fold(&mut self, at: Timestamp, fact: &Fact) -> Result<(), Unfit> {
         match fact {
-            Fact::RunResumed { options, detached, .. } => self.resumed(options, *detached, at),
+            Fact::RunResumed { options, detached, ticket, .. } => {
+                self.resumed(options, *detached, at)?;
+                self.ticket.clone_from(ticket);
+                Ok(())
+            }
             Fact::TaskRetried { task, .. } => self.retried(*task, at),
             Fact::RunCancelled { why, .. } => {
                 if self.ended.is_none() {

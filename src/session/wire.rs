@@ -359,6 +359,7 @@ pub(super) mod tests {
             tmp: "/tmp".into(),
             policy: Vec::new(),
             limits: Default::default(),
+            parent: None,
             owner: crate::domain::session::SessionOwner::Call,
             door: "/h".into(),
             patience_ms: 1,

@@ -68,7 +68,7 @@ impl Wire {
         let socket = socket_below(&house.root().join("run")).unwrap();
         let stream = UnixStream::connect(socket).unwrap();
         let mut wire = Self { stream, decoder: Decoder::default(), asked: 0 };
-        wire.ask(Call::Hello { version: CONTROL_VERSION });
+        wire.ask(Call::Hello { version: CONTROL_VERSION, callboard: None });
         wire
     }
 
@@ -183,10 +183,10 @@ fn results_are_read_without_a_coordinator() {
     let status = house.call(&["status", "--json"]).json();
     let pid = status["coordinator"]["pid"].to_string();
     // Its client would bring the next one.
-    for (signal, pid) in [("-STOP", &child.id().to_string()), ("-KILL", &pid)] {
-        assert!(std::process::Command::new("kill").args([signal, pid]).status().unwrap().success());
+    let client = child.id().to_string();
+    for args in [["-STOP", &client], ["-KILL", &pid], ["-KILL", &client]] {
+        assert!(std::process::Command::new("kill").args(args).status().unwrap().success());
     }
-    child.kill().unwrap();
     child.wait().unwrap();
     wait_for("the coordinator to be gone", || {
         let status = house.call(&["status", "--json"]).json();

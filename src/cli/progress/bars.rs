@@ -51,6 +51,10 @@ impl Bars {
         self.tick();
     }
 
+    pub(super) fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
     pub(super) fn hear(&mut self, notice: &Notice) {
         let line = self.tally.hear(notice);
         match notice {

@@ -7,7 +7,7 @@ use crate::control::Notice;
 use crate::domain::ids::{AgentName, TaskId};
 use crate::domain::outcome::TaskState;
 use crate::domain::time::Timestamp;
-use crate::report::record::RunReport;
+use crate::report::record::{RunReport, TaskReport};
 use crate::report::words::{asked, span, state_words, words};
 
 /// A run's tasks by state.
@@ -17,7 +17,8 @@ pub(in crate::cli) struct Tally {
     /// The coordinator's clock as it was last told, and when that was: news without a time of
     /// their own are stamped by it.
     clock: (Timestamp, Instant),
-    states: HashMap<TaskId, TaskState>,
+    /// Where each task is, and in which attempt.
+    states: HashMap<TaskId, (TaskState, u32)>,
     /// How many tasks are in each state.
     pub(super) counts: BTreeMap<TaskState, usize>,
     /// What runs, by task.
@@ -57,7 +58,7 @@ impl Tally {
             ..Self::default()
         };
         for task in &report.tasks {
-            tally.states.insert(task.id.clone(), task.state);
+            tally.states.insert(task.id.clone(), (task.state, task.attempts));
             if task.state == TaskState::Running {
                 let since = task.started_at.unwrap_or(report.started_at);
                 let running = Running { agent: task.agent.clone(), since, prompt: None };
@@ -72,7 +73,11 @@ impl Tally {
         match notice {
             Notice::Task { task, state, agent, attempt, reason, at, .. } => {
                 self.clock = (*at, Instant::now());
-                let ran = self.moved(task, *state, agent.clone(), *at);
+                if self.states.get(task) == Some(&(*state, *attempt)) {
+                    // Told before, by an earlier coordinator or in answer to a question.
+                    return None;
+                }
+                let ran = self.moved(task, (*state, *attempt), agent.clone(), *at);
                 let more = match (state, ran) {
                     (TaskState::Blocked | TaskState::Ready, _) => return None,
                     (TaskState::Running, _) => {
@@ -107,6 +112,29 @@ impl Tally {
         }
     }
 
+    /// What has happened according to a report and has not been heard of. News overtakes a report
+    /// that is being made: only what is further than the news counts.
+    pub(super) fn missed(&self, report: &RunReport) -> Vec<Notice> {
+        let at = report.started_at.plus_ms(report.duration_ms);
+        let is_further = |task: &&TaskReport| {
+            let known = self.states.get(&task.id).map_or((0, 0), |(state, n)| (*n, stage(*state)));
+            (task.attempts, stage(task.state)) > known
+        };
+        let notice = |task: &TaskReport| Notice::Task {
+            run: report.run_id.clone(),
+            task: task.id.clone(),
+            state: task.state,
+            attempt: task.attempts,
+            agent: task.agent.clone(),
+            reason: task.reason.clone(),
+            at: match (task.state, task.started_at) {
+                (state, Some(began)) if state.is_terminal() => began.plus_ms(task.duration_ms),
+                _ => at,
+            },
+        };
+        report.tasks.iter().filter(is_further).map(notice).collect()
+    }
+
     /// How many tasks are settled, and how many there are.
     pub(super) fn settled(&self) -> (usize, usize) {
         let settled = self.counts.iter().filter(|(state, _)| state.is_terminal());
@@ -116,11 +144,11 @@ impl Tally {
     fn moved(
         &mut self,
         task: &TaskId,
-        state: TaskState,
+        (state, attempt): (TaskState, u32),
         agent: Option<AgentName>,
         at: Timestamp,
     ) -> Option<Running> {
-        if let Some(before) = self.states.insert(task.clone(), state) {
+        if let Some((before, _)) = self.states.insert(task.clone(), (state, attempt)) {
             if let Some(number) = self.counts.get_mut(&before) {
                 *number = number.saturating_sub(1);
             }
@@ -155,6 +183,21 @@ impl Tally {
     fn stamp(&self, at: Timestamp) -> String {
         let ms = at.ms_since(self.started_at);
         format!("[{:>4}.{}s] ", ms / 1000, ms % 1000 / 100)
+    }
+}
+
+/// How far a task is within one attempt.
+fn stage(state: TaskState) -> u8 {
+    match state {
+        TaskState::Blocked | TaskState::Ready => 0,
+        TaskState::Running => 1,
+        TaskState::Retrying | TaskState::BackingOff => 2,
+        TaskState::Escalated => 3,
+        TaskState::Succeeded
+        | TaskState::Failed
+        | TaskState::TimedOut
+        | TaskState::Cancelled
+        | TaskState::Skipped => 4,
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -11,9 +12,12 @@ use serde::Serialize;
 use crate::cli::client::{Connection, WireError};
 use crate::cli::coordinator::{self, Place, Shelf};
 use crate::cli::failure::{Failure, Kind};
-use crate::cli::inbox::{Event, Inbox};
+use crate::cli::follow::{TRIES, pause};
+use crate::cli::inbox::{Connect, Event, Inbox};
 use crate::cli::{exit, output, quote, sessions, sources, starter, ticket};
-use crate::control::{Answer, Call, EnvSources, Exec as Wanted, FailureKind, Response};
+use crate::control::{
+    Answer, Call, EnvSources, Exec as Wanted, Failure as Refusal, FailureKind, Response,
+};
 use crate::domain::ids::SessionId;
 use crate::domain::outcome::CommandState;
 use crate::domain::permission::Permissions;
@@ -22,9 +26,6 @@ use crate::domain::result::{CommandResult, Note, SCHEMA_VERSION};
 use crate::domain::session::{SessionDefaults, Shell};
 use crate::domain::time::parse_duration_ms;
 use crate::report::words::{asked, reason_words};
-
-/// How often a command is offered to another coordinator when one was just on its way out.
-const TRIES: usize = 5;
 
 /// How long to listen at a time; nothing is due in between.
 const TICK: Duration = Duration::from_secs(60);
@@ -137,7 +138,7 @@ impl Exec {
             })?;
         }
         Ok(Wanted {
-            ticket: Some(ticket::command()),
+            ticket: Some(ticket::fresh()),
             text: self.text()?,
             cwd,
             cwd_given: self.cwd.is_some(),
@@ -201,86 +202,180 @@ fn told_by_record(failure: Failure, place: &Place, wanted: &Wanted) -> Failure {
     }
 }
 
+/// Has it run once, whatever becomes of coordinators.
+///
+/// ```text
+///   Exec{ticket} ──► Ran
+///        lost: Reclaim{ticket} ──► Ran
+///                              ──► NotFound: it certainly never began: Exec again
+///                              ──► Unknown: nobody can tell, and it is not run again
+/// ```
 fn ask(place: &Place, wanted: &Wanted) -> Result<CommandResult, Failure> {
     let mut inbox = Inbox::new();
     inbox.hear_interrupts()?;
-    let mut tries = 1..=TRIES;
-    let mut call = Call::Exec { exec: Box::new(wanted.clone()) };
-    loop {
-        let last = tries.next().is_none_or(|number| number == TRIES);
-        let mut connection = place.connect_or_start()?;
-        match run_once(&mut connection, &call, &mut inbox) {
-            Ok(result) => return Ok(result),
-            Err(Stopped::Interrupted) => {
-                return Err(Failure::new(Kind::Interrupted, "interrupted"));
+    let connect: Connect = {
+        let place = place.clone();
+        Arc::new(move || place.connect_or_start())
+    };
+    Asking { wanted, connect, interrupted: false, begun: false }.see_out(&mut inbox).map_err(
+        |failure| match failure.kind {
+            Kind::Coordinator if failure.hint.is_none() => {
+                failure.hint(format!("its log is `{}`", place.log().display()))
             }
-            Err(Stopped::Wire { error, begun: false }) if !last && starter::is_absence(&error) => {}
-            // It may be under way: the next coordinator is asked for what comes of it.
-            Err(Stopped::Wire { error: WireError::Lost, begun: true }) if !last => {
-                if let Some(ticket) = wanted.ticket.clone() {
-                    call = Call::Reclaim { ticket };
-                }
-            }
-            // It was not: nothing of it has happened.
-            Err(Stopped::Wire { error: WireError::Refused(refusal), .. })
-                if !last
-                    && refusal.kind == FailureKind::NotFound
-                    && matches!(call, Call::Reclaim { .. }) =>
-            {
-                call = Call::Exec { exec: Box::new(wanted.clone()) };
-            }
-            Err(Stopped::Wire { error: WireError::Lost, begun: true }) => {
-                let message = "lost one coordinator after the other while the command ran";
-                let log = format!("their log is `{}`", place.log().display());
-                return Err(Failure::new(Kind::Coordinator, message).hint(log));
-            }
-            Err(Stopped::Wire { error, .. }) => return Err(error.into()),
-        }
-    }
+            _ => failure,
+        },
+    )
 }
 
-/// Why there is no result.
+struct Asking<'a> {
+    wanted: &'a Wanted,
+    connect: Connect,
+    /// Ctrl-C was pressed: the command is told so, and a further one leaves.
+    interrupted: bool,
+    /// The command may have begun: it is not to be run a second time.
+    begun: bool,
+}
+
+/// Why there is no result of one coordinator.
 enum Stopped {
     /// The person gave up waiting for it.
     Interrupted,
-    /// The wire ended, or the coordinator refused. Once a command may have begun it is not to be
-    /// run a second time.
-    Wire { error: WireError, begun: bool },
+    /// It certainly has not begun, and may be asked for again.
+    NotBegun(WireError),
+    /// The wire ended after it was asked for.
+    Lost(WireError),
+    /// There will be no result.
+    Failed(Failure),
 }
 
-/// Asks once. The first interrupt goes to the command, and its result says so; a second one leaves:
-/// the coordinator ends the command of a client that is gone.
-fn run_once(
-    connection: &mut Connection,
-    call: &Call,
-    inbox: &mut Inbox,
-) -> Result<CommandResult, Stopped> {
-    let not_begun = |error| Stopped::Wire { error, begun: false };
-    inbox.hear_wire(connection).map_err(not_begun)?;
-    let asked = connection.send(call.clone()).map_err(not_begun)?;
-    let mut interrupted = false;
-    loop {
-        match inbox.next(TICK) {
-            Event::Wire(Ok(Response::Reply { id, answer })) if id == asked => {
-                return match *answer {
-                    Answer::Ran { result } => Ok(*result),
-                    _ => Err(not_begun(WireError::Unexpected { call: "exec" })),
-                };
+impl Asking<'_> {
+    fn see_out(&mut self, inbox: &mut Inbox) -> Result<CommandResult, Failure> {
+        let interrupted = || Failure::new(Kind::Interrupted, "interrupted");
+        let mut losses = 0;
+        loop {
+            let mut connection = self.connection(inbox)?;
+            let error = match self.once(&mut connection, inbox) {
+                Ok(result) => return Ok(result),
+                Err(Stopped::Interrupted) => return Err(interrupted()),
+                Err(Stopped::Failed(failure)) => return Err(failure),
+                Err(Stopped::NotBegun(_)) if self.interrupted => return Err(interrupted()),
+                Err(Stopped::NotBegun(error)) => {
+                    self.begun = false;
+                    error
+                }
+                Err(Stopped::Lost(error)) => {
+                    if !self.begun || losses == 0 {
+                        output::note(
+                            "callboard: the coordinator is gone; asking the next one for the \
+                             command\n",
+                        );
+                    }
+                    self.begun = true;
+                    error
+                }
+            };
+            losses += 1;
+            let is_certain = matches!(&error, WireError::Refused(refusal)
+                if refusal.kind == FailureKind::NotFound);
+            if losses >= TRIES || !(is_certain || starter::is_absence(&error)) {
+                return Err(if self.begun { self.unknown(&error) } else { error.into() });
             }
-            Event::Wire(Ok(Response::Refusal { id, failure })) if id == asked => {
-                return Err(not_begun(WireError::Refused(failure)));
+            std::thread::sleep(pause(losses));
+        }
+    }
+
+    /// A coordinator, looked for while Ctrl-C is heard.
+    fn connection(&mut self, inbox: &mut Inbox) -> Result<Connection, Failure> {
+        inbox.look_for(&self.connect)?;
+        loop {
+            match inbox.next(TICK) {
+                Event::Connected(Ok(connection)) => return Ok(connection),
+                Event::Connected(Err(failure)) if self.begun => {
+                    return Err(self.unknown(&failure.message));
+                }
+                Event::Connected(Err(failure)) => return Err(failure),
+                Event::Interrupt if !self.begun || self.interrupted => {
+                    return Err(Failure::new(Kind::Interrupted, "interrupted"));
+                }
+                Event::Interrupt => self.interrupted = true,
+                Event::Wire(_) | Event::Quiet => {}
             }
-            Event::Wire(Ok(_)) | Event::Quiet => {}
-            Event::Wire(Err(_)) if interrupted => return Err(Stopped::Interrupted),
-            Event::Wire(Err(error)) => return Err(Stopped::Wire { error, begun: true }),
-            Event::Interrupt if interrupted => return Err(Stopped::Interrupted),
-            Event::Interrupt => {
-                interrupted = true;
+        }
+    }
+
+    /// Asks one coordinator. The first interrupt goes to the command, and its result says so; a
+    /// second one leaves: the coordinator ends the command of a client that is gone.
+    fn once(
+        &mut self,
+        connection: &mut Connection,
+        inbox: &mut Inbox,
+    ) -> Result<CommandResult, Stopped> {
+        inbox.hear_wire(connection).map_err(|error| self.stopped(error))?;
+        let asked = connection.send(self.call()).map_err(Stopped::Lost)?;
+        let mut told = false;
+        loop {
+            if self.interrupted && !told {
+                told = true;
                 if connection.send(Call::CancelExec { request: asked }).is_err() {
                     return Err(Stopped::Interrupted);
                 }
             }
+            match inbox.next(TICK) {
+                Event::Wire(Ok(Response::Reply { id, answer })) if id == asked => {
+                    return match *answer {
+                        Answer::Ran { result } => Ok(*result),
+                        _ => Err(Stopped::Failed(WireError::Unexpected { call: "exec" }.into())),
+                    };
+                }
+                Event::Wire(Ok(Response::Refusal { id, failure })) if id == asked => {
+                    return Err(self.refused(failure));
+                }
+                Event::Wire(Ok(_)) | Event::Quiet | Event::Connected(_) => {}
+                Event::Wire(Err(_)) if self.interrupted => return Err(Stopped::Interrupted),
+                Event::Wire(Err(error)) => return Err(Stopped::Lost(error)),
+                Event::Interrupt if self.interrupted => return Err(Stopped::Interrupted),
+                Event::Interrupt => self.interrupted = true,
+            }
         }
+    }
+
+    fn call(&self) -> Call {
+        match (&self.wanted.ticket, self.begun) {
+            (Some(ticket), true) => {
+                Call::Reclaim { ticket: ticket.clone(), session: self.wanted.session.clone() }
+            }
+            _ => Call::Exec { exec: Box::new(self.wanted.clone()) },
+        }
+    }
+
+    fn stopped(&self, error: WireError) -> Stopped {
+        if self.begun { Stopped::Lost(error) } else { Stopped::NotBegun(error) }
+    }
+
+    fn refused(&self, refusal: Refusal) -> Stopped {
+        match refusal.kind {
+            FailureKind::ShuttingDown => self.stopped(WireError::Refused(refusal)),
+            FailureKind::NotFound if self.begun => Stopped::NotBegun(WireError::Refused(refusal)),
+            FailureKind::Unknown if self.begun => Stopped::Failed(self.unknown(&refusal.message)),
+            _ => Stopped::Failed(refusal.into()),
+        }
+    }
+
+    /// It may have run, and its result cannot be had.
+    fn unknown(&self, why: &dyn std::fmt::Display) -> Failure {
+        let session = match (&self.wanted.session, &self.wanted.ticket) {
+            (Some(name), _) => name.clone(),
+            (None, Some(ticket)) => ticket::session(ticket),
+            (None, None) => String::new(),
+        };
+        let message = format!(
+            "lost the coordinator while the command ran, and it is not run a second time: {why}"
+        );
+        let hint = format!(
+            "`callboard session show {session}` shows whether it ran, and `callboard session read \
+             {session}` what it printed"
+        );
+        Failure::new(Kind::Coordinator, message).hint(hint)
     }
 }
 
@@ -327,7 +422,6 @@ fn remarks(result: &CommandResult) -> String {
 mod tests {
     use super::*;
     use crate::cli::stand_in::StandIn;
-    use crate::control::Failure as Refusal;
 
     #[test]
     fn scripts_that_no_shell_can_take_are_refused_with_their_place() {
@@ -349,7 +443,7 @@ mod tests {
 
     fn wanted() -> Wanted {
         Wanted {
-            ticket: None,
+            ticket: Some("t".repeat(26)),
             text: "true".to_owned(),
             cwd: "/".into(),
             cwd_given: false,
@@ -378,62 +472,115 @@ mod tests {
         .unwrap()
     }
 
-    fn run(
-        interrupts: usize,
-        script: impl FnOnce(&mut StandIn) + Send + 'static,
-    ) -> Result<CommandResult, Stopped> {
-        let (folder, socket, thread) = StandIn::start(script);
-        let mut connection = Connection::open(&socket).unwrap();
+    type Script = Box<dyn FnOnce(&mut StandIn) + Send>;
+
+    /// Runs it at one coordinator after the other, each of which keeps to its script.
+    fn run(interrupts: usize, scripts: Vec<Script>) -> Result<CommandResult, Failure> {
+        let (connect, threads) = StandIn::row(scripts);
         let mut inbox = Inbox::new();
-        (0..interrupts).for_each(|_| inbox.interrupt());
-        let call = Call::Exec { exec: Box::new(wanted()) };
-        let answer = run_once(&mut connection, &call, &mut inbox);
-        drop(connection);
-        thread.join().unwrap();
-        drop(folder);
+        let wanted = wanted();
+        let mut asking = Asking { wanted: &wanted, connect, interrupted: false, begun: false };
+        asking.interrupted = interrupts > 0;
+        let answer = asking.see_out(&mut inbox);
+        drop(inbox);
+        threads();
         answer
+    }
+
+    fn alone(script: impl FnOnce(&mut StandIn) + Send + 'static) -> Vec<Script> {
+        vec![Box::new(script)]
+    }
+
+    /// A coordinator that is lost once it has been asked for `reclaimed`.
+    fn dies(reclaimed: bool) -> Script {
+        Box::new(move |stand_in| {
+            stand_in.welcome();
+            let (_, call) = stand_in.asked();
+            assert_eq!(matches!(call, Call::Reclaim { .. }), reclaimed, "{call:?}");
+        })
+    }
+
+    fn refuses(kind: FailureKind) -> Script {
+        Box::new(move |stand_in| {
+            stand_in.welcome();
+            let (id, _) = stand_in.asked();
+            stand_in.refuse(id, Refusal { kind, message: "so".to_owned(), hint: None });
+        })
+    }
+
+    fn runs(is_expected: fn(&Call) -> bool) -> Script {
+        Box::new(move |stand_in| {
+            stand_in.welcome();
+            let (id, call) = stand_in.asked();
+            assert!(is_expected(&call), "{call:?}");
+            stand_in.reply(id, Answer::Ran { result: Box::new(result("completed", "null")) });
+        })
     }
 
     #[test]
     fn a_result_comes_back() {
-        let result = run(0, |stand_in| {
-            stand_in.welcome();
-            let (id, call) = stand_in.asked();
-            assert_eq!(call, Call::Exec { exec: Box::new(wanted()) });
-            let result = Box::new(result("completed", "null"));
-            stand_in.reply(id, Answer::Ran { result });
-        });
+        let result = run(
+            0,
+            alone(|stand_in| {
+                stand_in.welcome();
+                let (id, call) = stand_in.asked();
+                assert_eq!(call, Call::Exec { exec: Box::new(wanted()) });
+                let result = Box::new(result("completed", "null"));
+                stand_in.reply(id, Answer::Ran { result });
+            }),
+        );
         assert!(result.is_ok_and(|result| exit::of_command(&result) == 0));
     }
 
     #[test]
     fn an_interrupt_goes_to_the_command() {
-        let result = run(1, |stand_in| {
-            stand_in.welcome();
-            let (exec, _) = stand_in.asked();
-            let (id, call) = stand_in.asked();
-            assert_eq!(call, Call::CancelExec { request: exec });
-            stand_in.reply(id, Answer::Cancelling);
-            let result = Box::new(result("failed", r#"{"kind": "interrupted"}"#));
-            stand_in.reply(exec, Answer::Ran { result });
-        });
+        let result = run(
+            1,
+            alone(|stand_in| {
+                stand_in.welcome();
+                let (exec, _) = stand_in.asked();
+                let (id, call) = stand_in.asked();
+                assert_eq!(call, Call::CancelExec { request: exec });
+                stand_in.reply(id, Answer::Cancelling);
+                let result = Box::new(result("failed", r#"{"kind": "interrupted"}"#));
+                stand_in.reply(exec, Answer::Ran { result });
+            }),
+        );
         assert!(result.is_ok_and(|result| exit::of_command(&result) == exit::INTERRUPTED));
     }
 
     #[test]
+    fn a_lost_command_is_reclaimed_by_its_ticket() {
+        let reclaims =
+            |call: &Call| *call == Call::Reclaim { ticket: "t".repeat(26), session: None };
+        let result = run(0, vec![dies(false), dies(true), dies(true), runs(reclaims)]);
+        assert!(result.is_ok(), "{result:?}");
+    }
+
+    #[test]
+    fn what_certainly_never_began_is_asked_for_again() {
+        let is_exec = |call: &Call| matches!(call, Call::Exec { .. });
+        for scripts in [
+            vec![refuses(FailureKind::ShuttingDown), runs(is_exec)],
+            vec![dies(false), refuses(FailureKind::NotFound), runs(is_exec)],
+        ] {
+            let result = run(0, scripts);
+            assert!(result.is_ok(), "{result:?}");
+        }
+    }
+
+    #[test]
     fn what_may_have_begun_is_not_run_again() {
-        let lost = run(0, |stand_in| {
-            stand_in.welcome();
-            stand_in.asked();
-        });
-        assert!(matches!(lost, Err(Stopped::Wire { error: WireError::Lost, begun: true })));
-        let ending = run(0, |stand_in| {
-            stand_in.welcome();
-            let (id, _) = stand_in.asked();
-            let (kind, message) = (FailureKind::ShuttingDown, "ending".to_owned());
-            stand_in.refuse(id, Refusal { kind, message, hint: None });
-        });
-        assert!(matches!(ending, Err(Stopped::Wire { begun: false, .. })));
+        let failure = run(0, vec![dies(false), refuses(FailureKind::Unknown)]).unwrap_err();
+        assert_eq!(failure.exit_code(), exit::INTERNAL);
+        let hint = failure.hint.unwrap();
+        assert!(hint.contains("callboard session read s-tttttttttttttttt"), "{hint}");
+    }
+
+    #[test]
+    fn a_refusal_is_told() {
+        let failure = run(0, vec![refuses(FailureKind::SessionLimit)]).unwrap_err();
+        assert_eq!(failure.kind, Kind::SessionLimit);
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! The verbs: a file each, with its arguments and one function.
 
 pub(super) mod agent;
+pub(super) mod audit;
 pub(super) mod doctor;
 pub(super) mod exec;
 pub(super) mod explain_env;
+pub(super) mod gc;
 pub(super) mod init;
 pub(super) mod plan;
 pub(super) mod policy;

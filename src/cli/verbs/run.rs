@@ -1,7 +1,8 @@
 //! `callboard run`.
 
 use std::io::{self, IsTerminal};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -10,34 +11,31 @@ use super::run_lines::{Cancel, List};
 use crate::cli::client::WireError;
 use crate::cli::coordinator::{self, Place};
 use crate::cli::failure::{Failure, Kind};
-use crate::cli::follow::{Begin, Lost, follow};
-use crate::cli::inbox::Inbox;
+use crate::cli::follow::{self, Begin, TRIES};
+use crate::cli::inbox::{Connect, Inbox};
 use crate::cli::progress::Progress;
 use crate::cli::reports::{self, Target};
 use crate::cli::sources::{self, PlanArgs};
 use crate::cli::{exit, output, records, starter, summary, ticket, waves};
-use crate::control::{Answer, Call, Submit};
+use crate::control::{Answer, Submit};
 use crate::domain::event::RunOptions;
 use crate::domain::ids::RunId;
-use crate::domain::outcome::RunOutcome;
+use crate::domain::outcome::{RunOutcome, TaskState};
 use crate::domain::plan::Plan;
 use crate::domain::result::SCHEMA_VERSION;
 use crate::report::flaky;
 use crate::report::record::RunReport;
 use crate::report::summary::{Telling, plain};
 
-/// How often a run is offered to another coordinator when one was just on its way out.
-const TRIES: usize = 5;
-/// How many coordinators a run may lose before its client gives up. One that ends at once each time
-/// would be started for ever.
-const LOST_MAX: usize = 50;
-
 /// Run a manifest.
 ///
 /// Starts the workspace's coordinator if none runs, follows the run to its end and exits with its
 /// code: 0 all succeeded, 1 a task failed, 2 usage or configuration, 3 only the environment failed
 /// (or incomplete), 4 escalated and waiting, 5 internal, 130 interrupted. Ctrl-C ends the run,
-/// gracefully at first and at once when pressed again; nothing of it survives either way.
+/// gracefully at first and at once when pressed again; nothing of it survives either way. A
+/// coordinator that is lost meanwhile is followed by another one, and the run goes on.
+///
+/// With --resume RUN a run goes on that ended without success: what has succeeded stays so.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(in crate::cli) struct Run {
@@ -74,9 +72,9 @@ pub(in crate::cli) struct Run {
     /// Print only what failed; nothing of a run that succeeded
     #[arg(long, short)]
     quiet: bool,
-    /// Go on with a run that was cut off, cancelled, or waits for a decision: what has succeeded
-    /// stays so
-    #[arg(long, value_name = "RUN", conflicts_with = "manifest")]
+    /// Go on with RUN, which ended without success: succeeded tasks stay so, unfinished ones are
+    /// tried again; --jobs and --fail-fast replace what it had
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["manifest", "agents", "vars", "only", "from"])]
     resume: Option<String>,
     #[command(subcommand)]
     verb: Option<RunVerb>,
@@ -108,55 +106,62 @@ impl Run {
             Some(RunVerb::Cancel(cancel)) => return cancel.run(),
             None => {}
         }
-        if let Some(run) = &self.resume {
-            return self.resume(&RunId::from(run.as_str()));
-        }
-        let Some(manifest) = self.manifest.as_deref() else {
-            return Err(Failure::usage("no manifest is told"));
+        let (place, begin) = match (&self.resume, &self.manifest) {
+            (Some(run), _) => self.resumption(&RunId::from(run.as_str()))?,
+            (None, Some(manifest)) => self.submission(manifest)?,
+            (None, None) => return Err(Failure::usage("no manifest was told")),
         };
-        let (plan, files) = sources::load_to_run(manifest, &self.sources)?;
-        reports::check(&self.report, &files, self.json)?;
-        let submit = self.submit(plan)?;
-        let name = submit.plan.workspace_id.as_ref().map(|id| id.as_str());
-        let place = coordinator::open(&submit.plan.root, name)?;
         if self.detach {
-            return self.leave(&place, &submit);
+            return self.leave(&place, &begin);
         }
-        self.follow_and_finish(&place, Begin::Submit(Box::new(submit)))
-    }
-
-    fn follow_and_finish(&self, place: &Place, begin: Begin) -> Result<u8, Failure> {
-        let mut report = self.follow(place, begin)?;
+        let mut report = self.follow(&place, &begin)?;
         if self.fail_on_flaky {
             condemn_flaky(&mut report);
         }
         self.finish(&report)
     }
 
-    /// Goes on with a run.
-    fn resume(&self, run: &RunId) -> Result<u8, Failure> {
+    fn submission(&self, manifest: &Path) -> Result<(Place, Begin), Failure> {
+        let (plan, files) = sources::load_to_run(manifest, &self.sources)?;
+        reports::check(&self.report, &files, self.json)?;
+        let submit = self.submit(plan)?;
+        let name = submit.plan.workspace_id.as_ref().map(|id| id.as_str());
+        let place = coordinator::open(&submit.plan.root, name)?;
+        Ok((place, Begin::Submit(Box::new(submit))))
+    }
+
+    /// What a run needs to go on is in the journal; what is never written down comes from here.
+    fn resumption(&self, run: &RunId) -> Result<(Place, Begin), Failure> {
+        reports::check(&self.report, &[], self.json)?;
         let around = coordinator::look(self.sources.workspace.as_deref())?;
         let Some(place) = around.place else { return Err(records::unknown_run(run)) };
-        reports::check(&self.report, &[], self.json)?;
-        let (plan, options) = records::to_resume(&place.state, run)?;
-        let env = sources::client_env(&plan);
-        let options = RunOptions {
-            jobs: self.jobs.unwrap_or(options.jobs),
-            fail_fast: self.fail_fast || options.fail_fast,
-            attended: is_attended(),
-            ..options
+        let recall = records::recall(&place.state)?;
+        let Some(recalled) = recall.run(run) else {
+            return Err(match records::report(&place.state, run)? {
+                Some(report) if report.outcome == Some(RunOutcome::Succeeded) => succeeded(run),
+                Some(_) => Failure::usage(format!("run `{run}` ended too long ago to go on"))
+                    .hint("run its manifest again"),
+                None => records::unknown_run(run),
+            });
         };
-        let begin =
-            Begin::Resume { run: run.clone(), options: Some(options.clone()), env: env.clone() };
-        if !self.detach {
-            return self.follow_and_finish(&place, begin);
+        if matches!(recalled.ended, Some((RunOutcome::Succeeded, _))) {
+            return Err(succeeded(run));
         }
-        let (run, options) = (run.clone(), Some(options));
-        let call = Call::Resume { run: run.clone(), options, env, detach: true };
-        match place.connect_or_start()?.ask(call)? {
-            Answer::Submitted { .. } => self.tell_left(&run),
-            _ => Err(WireError::Unexpected { call: "resume" }.into()),
-        }
+        let attended = io::stdin().is_terminal() && io::stderr().is_terminal();
+        let options = RunOptions {
+            jobs: self.jobs.unwrap_or(recalled.options.jobs),
+            fail_fast: self.fail_fast || recalled.options.fail_fast,
+            attended,
+            seed: rand::random(),
+        };
+        let begin = Begin::Resume {
+            run: run.clone(),
+            options: Some(options),
+            env: sources::client_env(&recalled.plan),
+            detach: self.detach,
+            ticket: ticket::fresh(),
+        };
+        Ok((place, begin))
     }
 
     fn submit(&self, plan: Plan) -> Result<Submit, Failure> {
@@ -164,12 +169,12 @@ impl Run {
         let options = RunOptions {
             jobs: self.jobs.unwrap_or_else(|| default_jobs(&plan)),
             fail_fast: self.fail_fast,
-            attended: is_attended(),
+            attended: io::stdin().is_terminal() && io::stderr().is_terminal(),
             seed: rand::random(),
         };
         let env = sources::client_env(&plan);
-        let run = Some(ticket::run());
-        Ok(Submit { plan, selected, options, env, run, detach: self.detach })
+        let ticket = Some(ticket::fresh());
+        Ok(Submit { plan, selected, options, env, detach: self.detach, ticket })
     }
 
     /// The tasks of `--only` or `--from`, in the plan's order.
@@ -187,75 +192,55 @@ impl Run {
         Ok(Some(selected))
     }
 
-    fn leave(&self, place: &Place, submit: &Submit) -> Result<u8, Failure> {
-        let mut tries = 1..=TRIES;
-        let run_id = loop {
-            let last = tries.next().is_none_or(|number| number == TRIES);
-            let mut connection = place.connect_or_start()?;
-            match connection.ask(Call::Submit { submit: Box::new(submit.clone()) }) {
-                Ok(Answer::Submitted { run, .. }) => break run,
-                Ok(_) => return Err(WireError::Unexpected { call: "submit" }.into()),
-                // The answer may be lost, and the run on its way.
-                Err(WireError::Lost) if !last => {
-                    if let Some(run) = submit.run.as_ref().filter(|run| is_known(place, run)) {
-                        break run.clone();
-                    }
-                }
-                Err(error) if !last && starter::is_absence(&error) => {}
-                Err(error) => return Err(error.into()),
-            }
-        };
-        self.tell_left(&run_id)
-    }
-
-    fn tell_left(&self, run_id: &RunId) -> Result<u8, Failure> {
+    fn leave(&self, place: &Place, begin: &Begin) -> Result<u8, Failure> {
         #[derive(Serialize)]
         struct Document<'a> {
             schema_version: u32,
             run_id: &'a RunId,
         }
+        let mut losses = 0;
+        let run_id = loop {
+            match place.connect_or_start()?.ask(begin.call()) {
+                Ok(Answer::Submitted { run, .. }) => break run,
+                // It has ended meanwhile, and only the first answer was lost.
+                Ok(Answer::Report { report }) => break report.run_id,
+                Ok(_) => return Err(WireError::Unexpected { call: "submit" }.into()),
+                Err(error) if losses + 1 < TRIES && starter::is_absence(&error) => {}
+                Err(error) => return Err(error.into()),
+            }
+            losses += 1;
+            std::thread::sleep(follow::pause(losses));
+        };
         if self.json {
-            output::print_json(&Document { schema_version: SCHEMA_VERSION, run_id })?;
+            output::print_json(&Document { schema_version: SCHEMA_VERSION, run_id: &run_id })?;
         } else {
             output::print(format!("run {run_id}: callboard report {run_id} shows how it goes\n"))?;
         }
         Ok(exit::SUCCEEDED)
     }
 
-    /// Follows a run to its end, over as many coordinators as that takes.
-    fn follow(&self, place: &Place, begin: Begin) -> Result<Box<RunReport>, Failure> {
+    fn follow(&self, place: &Place, begin: &Begin) -> Result<Box<RunReport>, Failure> {
         let mut inbox = Inbox::new();
         inbox.hear_interrupts()?;
         let mut progress = Progress::choose(self.json || self.quiet);
-        let (mut interrupts, mut retries, mut lost) = (0, 0, 0);
-        let mut next = begin.clone();
-        while retries < TRIES && lost < LOST_MAX {
-            let mut connection = place.connect_or_start()?;
-            let followed =
-                follow(&mut connection, next.clone(), &mut interrupts, &mut progress, &mut inbox);
-            progress.finish();
-            match followed {
-                Ok(report) => return Ok(report),
-                Err(Lost::Retry) => retries += 1,
-                Err(Lost::Coordinator) => {
-                    lost += 1;
-                    progress.say("the coordinator is gone: starting another one");
-                    next = begin.again().unwrap_or(next);
-                }
-                // It was lost before it had taken the run.
-                Err(Lost::Unknown) => {
-                    retries += 1;
-                    next = begin.clone();
-                }
-                Err(Lost::Failed(failure)) => {
-                    let log = format!("the coordinator's log is `{}`", place.log().display());
-                    let hint = failure.hint.clone().map(|hint| format!("{hint}; {log}"));
-                    return Err(Failure { hint, ..failure });
-                }
+        let connect: Connect = {
+            let place = place.clone();
+            Arc::new(move || place.connect_or_start())
+        };
+        let followed = follow::follow(connect, begin, &mut progress, &mut inbox);
+        progress.finish();
+        followed.map_err(|failure| match failure.kind {
+            Kind::Coordinator => {
+                let log = format!("the coordinator's log is `{}`", place.log().display());
+                let hint = match &failure.hint {
+                    Some(hint) if hint.contains(&*place.log().to_string_lossy()) => hint.clone(),
+                    Some(hint) => format!("{hint}; {log}"),
+                    None => log,
+                };
+                failure.hint(hint)
             }
-        }
-        Err(Failure::new(Kind::Coordinator, "one coordinator after the other ended at once")
-            .hint(format!("their log is `{}`", place.log().display())))
+            _ => failure,
+        })
     }
 
     /// Writes the reports and says how it went. A report that cannot be written counts as a
@@ -276,19 +261,37 @@ impl Run {
                 true => output::note(plain(report, telling)),
                 false => output::print(summary::for_stdout(report, telling))?,
             }
+            if can_go_on(report) {
+                output::note(format!(
+                    "to go on with it: callboard run --resume {}\n",
+                    report.run_id
+                ));
+            }
         }
         Ok(code)
     }
 }
 
-/// Whether a person can be asked.
-fn is_attended() -> bool {
-    io::stdin().is_terminal() && io::stderr().is_terminal()
+/// Whether `--resume` may help: what is unfinished would be tried again.
+fn can_go_on(report: &RunReport) -> bool {
+    match report.outcome {
+        Some(RunOutcome::Succeeded) | None => false,
+        // What has failed stays so.
+        Some(_) => report.tasks.iter().any(|task| {
+            matches!(
+                task.state,
+                TaskState::Cancelled
+                    | TaskState::Skipped
+                    | TaskState::Escalated
+                    | TaskState::Blocked
+                    | TaskState::Ready
+            )
+        }),
+    }
 }
 
-/// Whether the workspace knows of a run that may or may not have been taken.
-fn is_known(place: &Place, run: &RunId) -> bool {
-    matches!(records::report(&place.state, run), Ok(Some(_)))
+fn succeeded(run: &RunId) -> Failure {
+    Failure::usage(format!("run `{run}` has succeeded: nothing of it is left to do"))
 }
 
 /// `--fail-on-flaky`: a flaky task makes the run a failed one, unless it was something worse. All

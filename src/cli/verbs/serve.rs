@@ -5,14 +5,18 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::cli::coordinator::{self, Start};
 use crate::cli::failure::Failure;
-use crate::cli::{coordinator, exit, output, sources};
+use crate::cli::{exit, output, sources};
 
 /// Be the coordinator of a workspace.
 ///
 /// Verbs that need a coordinator start one by themselves, which ends once nobody needs it. One that
 /// is started by hand stays until it is told to end (Ctrl-C, or SIGTERM): then it ends what it runs.
 /// One that dies leaves its sessions running for five minutes, and the next one goes on with them.
+///
+/// With --replace it takes a running coordinator's place, of this or another version: runs and
+/// sessions go on, and clients follow.
 ///
 /// With --http it answers at /metrics (for Prometheus) and /healthz, too. Requests need the token
 /// whose file is named on stderr, as in `curl -H "Authorization: Bearer $(cat FILE)"`; /healthz
@@ -25,7 +29,7 @@ pub(in crate::cli) struct Serve {
     /// The workspace's root [default: the workspace around here, or else this folder]
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
-    /// Take the place of the coordinator that runs: its sessions and runs go on with this one
+    /// Take the place of the coordinator that runs, if one does
     #[arg(long, conflicts_with = "for_client")]
     replace: bool,
     /// Serve over HTTP at a port of this machine, as in 9464 or 127.0.0.1:9464; 0 is any port
@@ -53,10 +57,12 @@ impl Serve {
                 coordinator::root_around(&here)?.unwrap_or(here)
             }
         };
-        if self.replace {
-            coordinator::replace(&root)?;
-        }
-        coordinator::become_coordinator(root, self.for_client, self.http)?;
+        let how = match (self.for_client, self.replace) {
+            (true, _) => Start::ForClient,
+            (false, true) => Start::InPlace,
+            (false, false) => Start::First,
+        };
+        coordinator::become_coordinator(root, how, self.http)?;
         Ok(exit::SUCCEEDED)
     }
 

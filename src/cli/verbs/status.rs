@@ -90,6 +90,7 @@ fn at_rest(around: &Around) -> Result<Picture, Failure> {
         tasks: lost.iter().flat_map(|lost| lost.tasks.clone()).collect(),
         sessions: Vec::new(),
         waiting: lost.into_iter().map(|lost| lost.waiting).collect(),
+        remarks: Vec::new(),
     })
 }
 
@@ -105,6 +106,11 @@ fn words(picture: &Picture, now: Timestamp) -> String {
             since(line.since)
         ),
     };
+    for remark in &picture.remarks {
+        text.push_str("note: ");
+        text.push_str(remark);
+        text.push('\n');
+    }
     let runs = picture.runs.iter().take(RUNS_MAX).map(|run| run_row(run, now)).collect();
     push_table(&mut text, fitted(&["RUN", "AGO", "OUTCOME", "TASKS"], runs));
     let tasks = picture.tasks.iter().map(|task| {

@@ -45,7 +45,7 @@ pub enum Answer {
         /// Its pid.
         pid: u32,
     },
-    /// To `Submit`. Unless the run is detached the connection follows it from here on, as after
+    /// To `Submit` and `Resume`. Unless the run is detached the connection follows it from here on, as after
     /// `WatchRun`.
     Submitted {
         /// The run's id.
@@ -53,7 +53,8 @@ pub enum Answer {
         /// The record before anything has started, its tasks left out.
         report: Box<RunReport>,
     },
-    /// To `WatchRun` and `Report`.
+    /// To `WatchRun` and `Report`; to `Submit` and `Resume` whose ticket is that of a run that has
+    /// ended meanwhile.
     Report {
         /// The record.
         report: Box<RunReport>,
@@ -173,6 +174,10 @@ pub enum FailureKind {
     SessionLimit,
     /// Somebody else holds the session's terminal.
     Claimed,
+    /// Whoever asks may not: a process of a session asks for more than its session's role has.
+    NotAllowed,
+    /// Nobody can tell what became of a command: it may have run.
+    Unknown,
     /// Client and coordinator are of different versions.
     Version,
     /// The machine cannot: a full disk, no ptys, a read-only folder.

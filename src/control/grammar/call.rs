@@ -9,6 +9,9 @@ use crate::domain::key::Input;
 use crate::domain::session::Size;
 
 /// Version of this grammar. Client and coordinator have to agree on it exactly.
+///
+/// What has to be understood across versions stays as it is for ever: the frames, `Hello`,
+/// `HandOver` (which may come without a `Hello`), and refusals. Fields may be added to them.
 pub const CONTROL_VERSION: u32 = 5;
 
 /// A client's question. Replies carry its number, so several may be under way at once.
@@ -28,6 +31,9 @@ pub enum Call {
     Hello {
         /// `CONTROL_VERSION` of the client.
         version: u32,
+        /// The version of callboard that the client is, to be named to a person.
+        #[serde(default)]
+        callboard: Option<String>,
     },
     /// Start a run. Answered with `Submitted` once the run is durable.
     Submit {
@@ -67,6 +73,9 @@ pub enum Call {
         env: ClientEnv,
         /// True when it outlives its client.
         detach: bool,
+        /// As `Submit::ticket`.
+        #[serde(default)]
+        ticket: Option<String>,
     },
     /// All runs that the workspace knows.
     ListRuns,
@@ -86,10 +95,15 @@ pub enum Call {
         /// What.
         exec: Box<Exec>,
     },
-    /// Go on waiting for an `Exec` whose coordinator was lost: answered as `Exec`.
+    /// Go on waiting for an `Exec` whose coordinator was lost: answered as `Exec`. Refused with
+    /// `NotFound` only where it is certain that the command never began, and may be asked for
+    /// again; with `Unknown` where nobody can tell.
     Reclaim {
         /// The ticket of that `Exec`.
         ticket: String,
+        /// The `session` of that `Exec`.
+        #[serde(default)]
+        session: Option<String>,
     },
     /// Interrupt an `Exec` of this connection. Answered with `Cancelling`; the `Exec` itself is
     /// answered with `Ran` once its command's tree is gone.
@@ -181,7 +195,7 @@ pub enum Call {
         size: Size,
     },
     /// End, and leave everything to the coordinator that comes next. Answered with `HandingOver`
-    /// once the journal has all.
+    /// once the journal has all. Understood from a client of any version, before `Hello`.
     HandOver,
     /// What runs and what waits.
     Status,

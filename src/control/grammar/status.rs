@@ -45,6 +45,10 @@ pub struct Status {
     pub sessions: Vec<SessionLine>,
     /// Everything that waits, and on what.
     pub waiting: Vec<Waiting>,
+    /// What should be known of the workspace itself, in words: a disk that is full, a board that was
+    /// made anew.
+    #[serde(default)]
+    pub remarks: Vec<String>,
 }
 
 /// The process that owns the workspace.

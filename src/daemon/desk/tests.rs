@@ -36,6 +36,7 @@ impl Table {
             board: at("board.json"),
             inputs: at("inputs.json"),
             profiles: at("profiles"),
+            journal: at("journal"),
         };
         let version = Version { wall_ms: 0, logical: 0, node: "n".to_owned() };
         let now = Timestamp(1_000_000);

@@ -66,6 +66,9 @@ impl Scene {
             allowed: BTreeMap::from([("LANG".to_owned(), "C".to_owned())]),
             open_ended: false,
             detached,
+            open_ended: false,
+            ticket: None,
+            parent: None,
         });
         self
     }
@@ -166,6 +169,7 @@ impl Scene {
             board: at("board.json"),
             inputs: at("inputs.json"),
             profiles: at("profiles"),
+            journal: at("journal"),
         }
     }
 
@@ -328,6 +332,7 @@ fn present(folders: &Folders, owner: &SessionOwner, session: &str, commands: &[&
     Present {
         version: LINK_VERSION,
         spec: crate::domain::session::SessionSpec {
+            parent: None,
             cwd: "/".into(),
             env: Vec::new(),
             shell: Shell::default(),
@@ -602,14 +607,14 @@ fn a_command_is_closed_that_nobody_claims_and_answered_for_who_does() {
     known.commands[0].ticket = Some("ticket".to_owned());
     scene.left.found.push(Found { present: known, record: None });
     let mut desk = scene.recover();
-    desk.ask(Call::Reclaim { ticket: "another".to_owned() });
+    desk.ask(Call::Reclaim { ticket: "another".to_owned(), session: None });
     let [Action::Respond { response: Response::Refusal { failure, .. }, .. }] = &desk.actions[..]
     else {
         panic!("{:?}", desk.actions)
     };
     assert_eq!(failure.kind, FailureKind::NotFound);
     desk.pass(Duration::from_millis(DESERTED_MS - 1));
-    desk.ask(Call::Reclaim { ticket: "ticket".to_owned() });
+    desk.ask(Call::Reclaim { ticket: "ticket".to_owned(), session: None });
     desk.pass(Duration::from_millis(DESERTED_MS));
     assert!(desk.told().is_empty(), "somebody waits for it");
     desk.fact(SESSION, 3, ended(&first(1)));
@@ -714,8 +719,13 @@ fn a_run_that_was_cancelled_goes_on_when_it_is_resumed() {
         })
         .recover();
     assert!(desk.actions.is_empty() && desk.records.is_empty());
-    let resume =
-        Call::Resume { run: RUN.into(), options: None, env: ClientEnv::default(), detach: false };
+    let resume = Call::Resume {
+        run: RUN.into(),
+        options: None,
+        env: ClientEnv::default(),
+        detach: false,
+        ticket: None,
+    };
     desk.ask(resume);
     assert_eq!(desk.started(), ["a.2"], "{:?}", desk.records);
     let submitted = desk.actions.iter().any(|action| {

@@ -13,6 +13,7 @@ use crate::journal::disk::Disk;
 use crate::journal::error::AppendError;
 use crate::journal::line::Chain;
 use crate::journal::queue::Group;
+use crate::journal::room::Room;
 use crate::journal::segment::path_of;
 use crate::journal::writer::Writer;
 
@@ -26,6 +27,10 @@ struct Content {
     segments: Vec<(u64, Vec<u8>, Vec<u8>)>,
     /// Bytes that may still be written.
     room: Option<usize>,
+    /// Up to where in the last segment room is kept.
+    kept_to: usize,
+    /// True for a file system that keeps none.
+    keeps_none: bool,
     /// How many of each call fail.
     syncs: u32,
     cuts: u32,
@@ -43,30 +48,58 @@ fn spend(failures: &mut u32) -> io::Result<()> {
 }
 
 impl Disk for Platter {
-    fn start_segment(&mut self, first_seq: u64) -> io::Result<()> {
+    fn start_segment(&mut self, first_seq: u64, reserve: u64) -> io::Result<()> {
         let mut content = self.0.lock().unwrap();
         spend(&mut content.starts)?;
+        let reserve = if content.keeps_none { 0 } else { usize::try_from(reserve).unwrap() };
+        if content.room.is_some_and(|room| room < reserve) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        content.room = content.room.map(|room| room - reserve);
         content.segments.push((first_seq, Vec::new(), Vec::new()));
+        content.kept_to = reserve;
         Ok(())
     }
 
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let mut content = self.0.lock().unwrap();
-        let fits = content.room.map_or(bytes.len(), |room| room.min(bytes.len()));
-        let seen = &mut content.segments.last_mut().unwrap().1;
         let offset = usize::try_from(offset).unwrap();
+        let kept = content.kept_to.saturating_sub(offset).min(bytes.len());
+        let free = content.room.map_or(bytes.len(), |room| room.min(bytes.len() - kept));
+        let fits = bytes.len().min(kept + free);
+        let seen = &mut content.segments.last_mut().unwrap().1;
         assert!(offset <= seen.len(), "a hole");
         seen.resize(seen.len().max(offset + fits), 0);
         seen[offset..offset + fits].copy_from_slice(&bytes[..fits]);
-        content.room = content.room.map(|room| room - fits);
+        content.room = content.room.map(|room| room - (fits - kept));
         if fits < bytes.len() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 
     fn set_len(&mut self, length: u64) -> io::Result<()> {
         let mut content = self.0.lock().unwrap();
         spend(&mut content.cuts)?;
-        content.segments.last_mut().unwrap().1.resize(usize::try_from(length).unwrap(), 0);
+        let length = usize::try_from(length).unwrap();
+        content.segments.last_mut().unwrap().1.resize(length, 0);
+        // What was kept anybody can take now.
+        content.kept_to = length.min(content.kept_to);
         Ok(())
+    }
+
+    fn reserve(&mut self, offset: u64, bytes: u64) -> io::Result<()> {
+        let mut content = self.0.lock().unwrap();
+        if content.keeps_none {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let to = usize::try_from(offset + bytes).unwrap();
+        let more = to - content.kept_to.max(usize::try_from(offset).unwrap()).min(to);
+        match content.room {
+            Some(room) if room < more => Err(io::ErrorKind::StorageFull.into()),
+            room => {
+                content.room = room.map(|room| room - more);
+                content.kept_to = content.kept_to.max(to);
+                Ok(())
+            }
+        }
     }
 
     fn sync(&mut self) -> io::Result<()> {
@@ -109,6 +142,14 @@ impl Rig {
         let platter = Platter::default();
         let writer = Writer::new(platter.clone(), Chain::START, None, segment_bytes);
         Self { platter, writer, acknowledged: Vec::new(), durable: 0 }
+    }
+
+    /// The same with a reserve behind its lines.
+    fn reserving(segment_bytes: u64, reserve: u64) -> (Self, Arc<Room>) {
+        let rig = Self::new(segment_bytes);
+        let room = Arc::new(Room::of(std::path::Path::new("/")));
+        let writer = rig.writer.reserving(reserve, Arc::clone(&room));
+        (Self { writer, ..rig }, room)
     }
 
     /// Commits groups of one batch; the answers.
@@ -187,6 +228,61 @@ fn a_failed_cut_is_made_up_for_before_the_next_line() {
     assert_eq!(rig.platter.replayed(false), events(1, 4));
 }
 
+#[test]
+fn outcomes_still_fit_on_a_full_disk_and_what_does_not_leaves_the_reserve_alone() {
+    let (mut rig, room) = Rig::reserving(u64::MAX, 4000);
+    assert!(rig.commit(vec![(events(1, 2), true)])[0].is_ok());
+    assert!(room.has_reserve());
+    rig.faults(|disk| disk.room = Some(0));
+    let mut next = 2;
+    while room.has_reserve() {
+        assert!(rig.commit(vec![(events(next, next + 1), true)])[0].is_ok(), "{next}");
+        next += 1;
+    }
+    // Half of it is used up, and told. The rest is for what is under way.
+    let error = rig.commit(vec![(events(100, 200), true)]).remove(0).unwrap_err();
+    assert!(error.is_disk_full(), "{error}");
+    for _ in 0..3 {
+        assert!(rig.commit(vec![(events(next, next + 1), true)])[0].is_ok(), "{next}");
+        next += 1;
+    }
+    assert!(!room.has_reserve());
+    assert_eq!(rig.platter.replayed(true), rig.acknowledged);
+    rig.faults(|disk| disk.room = Some(10_000));
+    assert!(rig.commit(vec![(Vec::new(), false)])[0].is_ok());
+    assert!(room.has_reserve(), "the reserve is made whole once there is room");
+}
+
+#[test]
+fn no_segment_is_begun_on_a_full_disk() {
+    let (mut rig, room) = Rig::reserving(900, 6000);
+    assert!(rig.commit(vec![(events(1, 2), true)])[0].is_ok());
+    rig.faults(|disk| disk.room = Some(0));
+    let mut next = 2;
+    while room.has_reserve() {
+        assert!(rig.commit(vec![(events(next, next + 1), true)])[0].is_ok(), "{next}");
+        next += 1;
+    }
+    let begun = rig.platter.0.lock().unwrap().segments.len();
+    for _ in 0..3 {
+        assert!(rig.commit(vec![(events(next, next + 1), true)])[0].is_ok(), "{next}");
+        next += 1;
+    }
+    assert_eq!(rig.platter.0.lock().unwrap().segments.len(), begun);
+    assert_eq!(rig.platter.replayed(true), rig.acknowledged);
+}
+
+#[test]
+fn without_a_reserve_everything_goes_on_as_far_as_the_disk_does() {
+    let (mut rig, room) = Rig::reserving(u64::MAX, 4000);
+    rig.faults(|disk| disk.keeps_none = true);
+    assert!(rig.commit(vec![(events(1, 4), true)])[0].is_ok());
+    assert!(room.has_reserve(), "what is free tells");
+    rig.faults(|disk| disk.room = Some(100));
+    assert!(rig.commit(vec![(events(4, 8), true)])[0].is_err());
+    assert_eq!(rig.platter.replayed(true), events(1, 4));
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Commit(Vec<(u64, bool)>),
@@ -211,8 +307,9 @@ proptest! {
     #[test]
     fn nothing_acknowledged_is_lost_and_nothing_refused_is_found(
         steps in proptest::collection::vec(step(), 1..24),
+        reserve in prop_oneof![Just(0_u64), Just(1000), Just(5000)],
     ) {
-        let mut rig = Rig::new(1500);
+        let (mut rig, _) = Rig::reserving(1500, reserve);
         let mut next = 1;
         for step in steps {
             match step {

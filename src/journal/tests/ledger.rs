@@ -126,6 +126,8 @@ fn an_event_without_json_hurts_nobody_else() {
         allowed: Default::default(),
         detached: false,
         open_ended: false,
+        ticket: None,
+        parent: None,
     };
     let (good, bad, after) = (
         journal.append(vec![event(1)], false),

@@ -11,14 +11,23 @@ const DIR: &str = "CALLBOARD_TEST_SMALL_DISK";
 
 #[test]
 fn a_really_full_disk() {
+    on_a_disk_of("256k", "inside");
+}
+
+#[test]
+fn a_really_full_disk_takes_outcomes_still() {
+    on_a_disk_of("12m", "inside_with_a_reserve");
+}
+
+/// Runs a test of this file on a disk of that size.
+fn on_a_disk_of(size: &str, inner: &str) {
     let dir = tempfile::tempdir().unwrap();
-    let script = "mount -t tmpfs -o size=256k none \"$1\" || exit 77; shift; exec \"$@\"";
-    let inner = "journal::tests::small_disk::inside";
+    let script = "mount -t tmpfs -o size=$1 none \"$2\" || exit 77; shift 2; exec \"$@\"";
     let run = Command::new("unshare")
-        .args(["--mount", "sh", "-c", script, "sh"])
+        .args(["--mount", "sh", "-c", script, "sh", size])
         .arg(dir.path())
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", inner, "--ignored"])
+        .args(["--exact", &format!("journal::tests::small_disk::{inner}"), "--ignored"])
         .env(DIR, dir.path())
         .output();
     match run {
@@ -61,4 +70,43 @@ fn inside() {
     drop(journal);
     let (seen, replay) = read_all(&dir.join("journal")).unwrap();
     assert_eq!((seen, replay.torn), (kept, None));
+}
+
+#[test]
+#[ignore = "run by `a_really_full_disk_takes_outcomes_still` on a disk of its own"]
+fn inside_with_a_reserve() {
+    let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
+    let (journal, _) = Journal::open(&dir.join("journal"), |_| {}).unwrap();
+    journal.append(vec![event(1)], true).wait().unwrap();
+    assert!(journal.has_room());
+    let ballast = dir.join("ballast");
+    let mut file = std::fs::File::create(&ballast).unwrap();
+    while std::io::Write::write_all(&mut file, &[1; 4096]).is_ok() {}
+    assert!(std::fs::write(dir.join("other"), [1; 8192]).is_err(), "nobody else can write");
+    wait_until(&journal, false);
+    for n in 2..1500 {
+        let committed = journal.append(vec![event(n)], n % 7 == 0).wait().unwrap();
+        assert_eq!(committed.last_seq, n);
+    }
+    drop(journal);
+    // The reserve outlasts the writer: the next one can say that it has begun.
+    let (journal, replay) = Journal::open(&dir.join("journal"), |_| {}).unwrap();
+    assert_eq!((replay.last_seq, replay.torn), (1499, None));
+    journal.append(vec![event(1500)], true).wait().unwrap();
+    wait_until(&journal, false);
+    // As long as it is open its bytes stay.
+    drop(file);
+    std::fs::remove_file(&ballast).unwrap();
+    wait_until(&journal, true);
+    drop(journal);
+    let (seen, _) = read_all(&dir.join("journal")).unwrap();
+    assert_eq!(seen, super::events(1, 1501));
+}
+
+fn wait_until(journal: &Journal, room: bool) {
+    let started = std::time::Instant::now();
+    while journal.has_room() != room {
+        assert!(started.elapsed().as_secs() < 20, "has_room() stays {}", !room);
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
 }

@@ -100,6 +100,8 @@ impl World {
             allowed: BTreeMap::new(),
             detached: true,
             open_ended: false,
+            ticket: None,
+            parent: None,
         };
         Self {
             fuel: rng.random_range(1..40),
@@ -377,7 +379,8 @@ impl World {
         self.ended = None;
         let options = RunOptions { jobs: 2, ..RunOptions::default() };
         let run = self.run.clone();
-        let resumed = Fact::RunResumed { run, options: options.clone(), detached: true };
+        let resumed =
+            Fact::RunResumed { run, options: options.clone(), detached: true, ticket: None };
         self.commit(resumed)?;
         self.hear(Event::Reopen { options })
     }

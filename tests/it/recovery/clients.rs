@@ -91,6 +91,7 @@ fn a_run_whose_client_does_not_come_back_is_cancelled_and_can_be_resumed() {
         options: None,
         env: ClientEnv::default(),
         detach: false,
+        ticket: None,
     };
     let answer = client.ask(resume.clone());
     assert!(matches!(answer, Ok(Answer::Submitted { .. })), "{answer:?}");
@@ -118,6 +119,7 @@ fn a_resumed_run_outlasts_its_coordinator_and_has_one_report() {
     assert_eq!(report["outcome"], "cancelled", "{report:#}");
     assert_eq!(report["cancelled"], "requested", "{report:#}");
     let resume = |detach| Call::Resume {
+        ticket: None,
         run: run.as_str().into(),
         options: None,
         env: ClientEnv::default(),
@@ -227,13 +229,14 @@ fn a_command_is_reclaimed_by_its_ticket_with_the_result_that_it_would_have_had()
         }
         ward.revive();
         let mut client = Wire::open(&ward);
-        let unknown = client.ask(Call::Reclaim { ticket: "abcdefghjkmnpqr0".to_owned() });
+        let unknown =
+            client.ask(Call::Reclaim { ticket: "abcdefghjkmnpqr0".to_owned(), session: None });
         assert_eq!(unknown.unwrap_err().kind, FailureKind::NotFound);
-        let asked = client.send(Call::Reclaim { ticket: ticket.to_owned() });
+        let asked = client.send(Call::Reclaim { ticket: ticket.to_owned(), session: None });
         ward.house.write("go", "");
         assert_eq!(told(&ward, client.answer_to(asked)), expected, "late: {late}");
         // Its record outlasts it.
-        let again = client.ask(Call::Reclaim { ticket: ticket.to_owned() });
+        let again = client.ask(Call::Reclaim { ticket: ticket.to_owned(), session: None });
         assert_eq!(told(&ward, again), expected, "late: {late}");
         assert_eq!(ward.house.read("began"), "began\n");
         drop(client);
@@ -269,7 +272,7 @@ fn a_command_of_a_kept_session_is_reclaimed() {
     });
     ward.revive();
     let mut client = Wire::open(&ward);
-    let asked = client.send(Call::Reclaim { ticket: "abcdefghjkmnpqrs".to_owned() });
+    let asked = client.send(Call::Reclaim { ticket: "abcdefghjkmnpqrs".to_owned(), session: None });
     ward.house.write("go", "");
     let Ok(Answer::Ran { result }) = client.answer_to(asked) else { panic!("no result") };
     assert_eq!((result.exit_code, result.stdout.as_str()), (Some(1), "9\n"), "{result:?}");

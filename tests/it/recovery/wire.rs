@@ -30,7 +30,7 @@ impl Wire {
         });
         stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
         let mut wire = Self { stream, decoder: Decoder::default(), asked: 0 };
-        let welcome = wire.ask(Call::Hello { version: CONTROL_VERSION }).unwrap();
+        let welcome = wire.ask(Call::Hello { version: CONTROL_VERSION, callboard: None }).unwrap();
         assert!(matches!(welcome, Answer::Welcome { .. }), "{welcome:?}");
         wire
     }

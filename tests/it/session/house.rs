@@ -63,6 +63,7 @@ pub(super) fn spec(folder: &std::path::Path) -> SessionSpec {
         ("HOME", "/nonexistent"),
     ];
     SessionSpec {
+        parent: None,
         id: SessionId::new("s"),
         cwd: folder.join("work"),
         env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),

@@ -41,7 +41,7 @@ impl Close {
     /// # Errors
     /// When there is no such session.
     pub(super) fn run(self) -> Result<u8, Failure> {
-        let Found { id, command, shelf, state } = self.which.find()?;
+        let Found { id, command, shelf, state, .. } = self.which.find()?;
         let survivors = match state {
             State::Open { connection, .. } => {
                 close(FoundOpen { id: id.clone(), command, shelf, connection })?
@@ -86,7 +86,7 @@ fn close(mut found: FoundOpen) -> Result<Vec<Child>, Failure> {
                 };
             }
             Event::Wire(Err(error)) => return Err(error.into()),
-            Event::Wire(Ok(_)) | Event::Quiet | Event::Interrupt => {}
+            Event::Wire(Ok(_)) | Event::Quiet | Event::Interrupt | Event::Connected(_) => {}
         }
     }
 }

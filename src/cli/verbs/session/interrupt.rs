@@ -55,7 +55,7 @@ impl Interrupt {
                     return Err(found.failure(WireError::Refused(failure)));
                 }
                 Event::Wire(Err(error)) => return Err(error.into()),
-                Event::Wire(Ok(_)) | Event::Quiet | Event::Interrupt => {}
+                Event::Wire(Ok(_)) | Event::Quiet | Event::Interrupt | Event::Connected(_) => {}
             }
         };
         if self.json {

@@ -54,7 +54,7 @@ impl Show {
     /// # Errors
     /// When there is no such session, or no such command in it.
     pub(super) fn run(self) -> Result<u8, Failure> {
-        let Found { id, command, shelf, state } = self.which.find()?;
+        let Found { id, command, shelf, state, .. } = self.which.find()?;
         let (line, shelved, running) = match state {
             State::Past(shelved) => (shelved.session.clone(), Some(*shelved), None),
             State::Open { line, mut connection } => {

@@ -1,13 +1,14 @@
 //! Where a reader's news come from: the session's coordinator while it is open, its record
 //! afterwards; the bytes from its files.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::reading::look;
 use crate::cli::client::{Connection, WireError};
-use crate::cli::coordinator::{Shelf, Shelved};
+use crate::cli::coordinator::{Place, Shelf, Shelved};
 use crate::cli::failure::Failure;
-use crate::cli::inbox::{Event, Inbox};
+use crate::cli::inbox::{Connect, Event, Inbox};
 use crate::cli::sessions::{Found, State, past};
 use crate::cli::tape::{Piece, Tape};
 use crate::control::{Answer, Call, Response, Seen, SessionView};
@@ -23,6 +24,7 @@ pub(in crate::cli) struct Source {
     pub(in crate::cli) charset: Option<String>,
     /// What is known of it.
     pub(in crate::cli) view: SessionView,
+    place: Place,
     shelf: Shelf,
     tape: Option<Tape>,
     /// The command that was meant.
@@ -58,15 +60,15 @@ impl Source {
     /// # Errors
     /// When the session, or the command that was meant, is not there.
     pub(in crate::cli) fn open(found: Found) -> Result<Self, Failure> {
-        let Found { id, command, shelf, state } = found;
+        let Found { id, command, place, shelf, state } = found;
         let inbox = Inbox::new();
         inbox.hear_interrupts()?;
         let State::Open { mut connection, .. } = state else {
-            return Self::of_record(id, command, shelf);
+            return Self::of_record(id, command, place, shelf);
         };
         let mut view = match look(&mut connection, &id) {
             Err(WireError::Refused(_) | WireError::Lost) => {
-                return Self::of_record(id, command, shelf);
+                return Self::of_record(id, command, place, shelf);
             }
             view => view?,
         };
@@ -85,6 +87,7 @@ impl Source {
             grown_at: before(view.quiet_ms),
             id,
             view,
+            place,
             shelf,
             command,
             pinned: None,
@@ -93,7 +96,12 @@ impl Source {
     }
 
     /// One that is not open.
-    fn of_record(id: SessionId, command: Option<CommandId>, shelf: Shelf) -> Result<Self, Failure> {
+    fn of_record(
+        id: SessionId,
+        command: Option<CommandId>,
+        place: Place,
+        shelf: Shelf,
+    ) -> Result<Self, Failure> {
         let shelved = past(&id, &shelf)?;
         let tape = Tape::open(&shelf.folder(&id))?;
         Ok(Self {
@@ -108,6 +116,7 @@ impl Source {
             },
             grown_at: Instant::now(),
             id,
+            place,
             shelf,
             tape,
             command,
@@ -187,7 +196,7 @@ impl Source {
             };
             match live.connection.send(call) {
                 Ok(number) => live.asked = Some(number),
-                Err(WireError::Lost) => return self.lost(),
+                Err(WireError::Lost) => return self.come_back(),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -206,7 +215,8 @@ impl Source {
                     return self.lost();
                 }
                 Event::Wire(Ok(_)) => {}
-                Event::Wire(Err(WireError::Lost)) => return self.lost(),
+                Event::Wire(Err(WireError::Lost)) => return self.come_back(),
+                Event::Connected(_) => {}
                 Event::Wire(Err(error)) => return Err(error.into()),
                 Event::Interrupt => return Ok(Next::Interrupted),
                 Event::Quiet => {
@@ -232,6 +242,46 @@ impl Source {
             self.live = None;
         }
         Ok(Next::News)
+    }
+
+    /// The coordinator is gone. A session that goes on without one is read on with the next one;
+    /// nothing is lost or read twice, since the bytes come from its files.
+    fn come_back(&mut self) -> Result<Next, Failure> {
+        let Some(Live { mut inbox, .. }) = self.live.take() else { return self.lost() };
+        if past(&self.id, &self.shelf)?.session.closed.is_some() {
+            return self.lost();
+        }
+        let connect: Connect = {
+            let place = self.place.clone();
+            Arc::new(move || place.connect_or_start())
+        };
+        inbox.look_for(&connect)?;
+        let mut connection = loop {
+            match inbox.next(TICK) {
+                Event::Connected(connection) => break connection?,
+                Event::Interrupt => return Ok(Next::Interrupted),
+                Event::Wire(_) | Event::Quiet => {}
+            }
+        };
+        match look(&mut connection, &self.id) {
+            Ok(view) => {
+                inbox.hear_wire(&mut connection)?;
+                self.live = Some(Live { connection, inbox, asked: None });
+                // What it counts by is its own: this view is where the next look begins.
+                let command = self.view.command.take();
+                let meant = self.command.as_ref().or(self.pinned.as_ref());
+                let is_meant = |view: &SessionView| {
+                    view.command.as_ref().map(|command| &command.command_id) == meant
+                };
+                let view = match meant {
+                    Some(_) if !is_meant(&view) => SessionView { command, changes: 0, ..view },
+                    _ => view,
+                };
+                self.see(view)
+            }
+            Err(WireError::Refused(_)) => self.lost(),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The coordinator is gone, or has closed the session since: the record says what became of it.

@@ -2,7 +2,9 @@
 
 use clap::{Parser, Subcommand};
 
-use super::verbs::{exec, explain_env, init, plan, policy, report, run, serve, session, status};
+use super::verbs::{
+    agent, exec, explain_env, init, plan, policy, report, run, serve, session, status, task,
+};
 
 /// Hands tasks to capability-tagged agents, each in an isolated terminal session.
 #[derive(Debug, Parser)]
@@ -23,6 +25,8 @@ pub(super) enum Verb {
     Plan(plan::Plan),
     Exec(exec::Exec),
     Session(session::Session),
+    Task(task::Task),
+    Agent(agent::Agent),
     Report(report::Report),
     Policy(policy::Policy),
     ExplainEnv(explain_env::ExplainEnv),
@@ -43,7 +47,11 @@ mod tests {
 
     #[test]
     fn a_verbs_help_tells_its_exit_codes() {
-        for (verb, words) in [("exec", "124 timed out"), ("run", "3 only the environment failed")] {
+        for (verb, words) in [
+            ("exec", "124 timed out"),
+            ("run", "3 only the environment failed"),
+            ("task", "2 usage or no such task"),
+        ] {
             let mut command = Arguments::command();
             let help = command.find_subcommand_mut(verb).unwrap().render_long_help().to_string();
             assert!(help.contains(words), "{help}");
@@ -91,6 +99,22 @@ mod tests {
             ("explain-env --task t --manifest m.toml", true),
             ("policy check", false),
             ("policy check -c true --json", true),
+            ("task ls --all --state failed --state timed_out --json", true),
+            ("task ls --state done", false),
+            ("task show", false),
+            ("task logs t1 --attempt 2 --follow --raw --stderr", true),
+            ("task logs t1 --attempt 0", false),
+            ("task cancel", false),
+            ("task cancel a r-1/b", true),
+            ("task retry a b", false),
+            ("task wait", false),
+            ("task wait a b --any --timeout 5s --json", true),
+            ("task wait a --any --all", false),
+            ("task dispatch", false),
+            ("task dispatch --run true --prompt x", false),
+            ("task dispatch --run true --needs a --needs b --after t1 --priority -3", true),
+            ("task dispatch --run true --class slow", false),
+            ("agent ls --json", true),
             ("status --json", true),
             ("serve", true),
             ("serve --for-client --workspace /w", true),

@@ -5,8 +5,8 @@
 //! of it. A coordinator that is lost is followed by another one, which has the run from the journal.
 //!
 //! ```text
-//!   Submit{ticket} ──► Submitted, Notice … ──► RunEnded
-//!        lost before the answer: Submit again, with the same ticket
+//!   Submit{run} ──► Submitted, Notice … ──► RunEnded
+//!        lost before the answer: Submit again, with the same id
 //!        lost after it: Rejoin{run} ──► Report, Notice … ──► RunEnded
 //!   Ctrl-C ──► CancelRun{now: false} … CancelRun{now: true}
 //! ```
@@ -54,8 +54,6 @@ pub(super) enum Begin {
         env: ClientEnv,
         /// True when it outlives us.
         detach: bool,
-        /// This request's own name.
-        ticket: String,
     },
 }
 
@@ -64,9 +62,7 @@ impl Begin {
     pub(super) fn call(&self) -> Call {
         match self.clone() {
             Self::Submit(submit) => Call::Submit { submit },
-            Self::Resume { run, options, env, detach, ticket } => {
-                Call::Resume { run, options, env, detach, ticket: Some(ticket) }
-            }
+            Self::Resume { run, options, env, detach } => Call::Resume { run, options, env, detach },
         }
     }
 

@@ -13,6 +13,7 @@ mod dispatch;
 pub mod exit;
 mod failure;
 
+mod attempts;
 mod base64;
 mod examples;
 mod follow;
@@ -30,6 +31,7 @@ mod starter;
 mod summary;
 mod table;
 mod tape;
+mod tasks;
 mod terminal;
 mod ticket;
 mod verbs;

@@ -5,15 +5,18 @@ use std::fs;
 use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
 use super::exit;
 use super::failure::{Failure, Kind};
-use crate::control::RunLine;
+use crate::control::{RunLine, TaskLine, Waiting};
 use crate::domain::board::BoardView;
+use crate::domain::event::RunOptions;
 use crate::domain::ids::{RunId, WorkspaceId};
 use crate::domain::outcome::{RunOutcome, TaskCause, TaskReason, TaskState};
+use crate::domain::plan::Plan;
 use crate::domain::result::SCHEMA_VERSION;
 use crate::journal::{self, JournalError};
 use crate::report::record::{RunReport, TaskReport};
@@ -70,6 +73,59 @@ pub(super) fn runs(state: &Path) -> Result<Vec<RunLine>, Failure> {
     Ok(runs)
 }
 
+/// A run that was lost with its coordinator, and goes on with the next.
+pub(super) struct Lost {
+    /// Its tasks that are not settled.
+    pub(super) tasks: Vec<TaskLine>,
+    /// What it waits for.
+    pub(super) waiting: Waiting,
+}
+
+/// The runs that were lost with their coordinator.
+///
+/// # Errors
+/// When the journal cannot be read.
+pub(super) fn lost(state: &Path) -> Result<Vec<Lost>, Failure> {
+    let recall = recall(state)?;
+    let lost = recall.open().map(|(run, recalled)| Lost {
+        tasks: recalled
+            .schedule
+            .members()
+            .iter()
+            .filter_map(|t| lost_task(run, recalled, *t))
+            .collect(),
+        waiting: Waiting {
+            what: run.to_string(),
+            on: "a coordinator, which goes on with it".to_owned(),
+            since: recalled.last_at,
+            deadline: None,
+        },
+    });
+    Ok(lost.collect())
+}
+
+fn lost_task(run: &RunId, recalled: &Recalled, task: usize) -> Option<TaskLine> {
+    let view = recalled.schedule.task(task).filter(|view| !view.state.is_terminal())?;
+    Some(TaskLine {
+        task_id: format!("{run}/{}", recalled.plan.tasks[task].id),
+        state: view.state,
+        agent: view.agent.map(|agent| recalled.plan.agents[agent].name.clone()),
+        attempt: view.attempts,
+        since: view.since,
+        session_id: recalled.sessions.get(&task).cloned(),
+        reason: view.reason.cloned(),
+        class: view.class.map(str::to_owned),
+    })
+}
+
+/// Whether the journal has no end of a run: another coordinator may go on with it.
+///
+/// # Errors
+/// When the journal cannot be read.
+pub(super) fn is_open(state: &Path, run: &RunId) -> Result<bool, Failure> {
+    Ok(recall(state)?.run(run).is_some_and(|recalled| recalled.ended.is_none()))
+}
+
 /// The runs that the journal has no end of, or that can be resumed.
 pub(super) fn recall(state: &Path) -> Result<Recall, Failure> {
     let mut recall = Recall::default();
@@ -81,6 +137,28 @@ pub(super) fn recall(state: &Path) -> Result<Recall, Failure> {
         Ok(_) | Err(JournalError::Missing { .. }) => Ok(recall),
         Err(error) => Err(Failure::new(Kind::Machine, error.to_string())),
     }
+}
+
+/// What is needed to go on with a run: its plan and its options.
+///
+/// # Errors
+/// When it is not known, has succeeded, or ended too long ago.
+pub(super) fn to_resume(state: &Path, run: &RunId) -> Result<(Arc<Plan>, RunOptions), Failure> {
+    let recall = recall(state)?;
+    let Some(recalled) = recall.run(run) else {
+        return Err(match report(state, run)? {
+            Some(_) => {
+                let message = format!("run `{run}` ended too long ago to be resumed");
+                Failure::usage(message).hint("run its manifest again")
+            }
+            None => unknown_run(run),
+        });
+    };
+    if matches!(recalled.ended, Some((RunOutcome::Succeeded, _))) {
+        let message = format!("run `{run}` has succeeded: nothing of it is left to do");
+        return Err(Failure::usage(message));
+    }
+    Ok((Arc::clone(&recalled.plan), recalled.options.clone()))
 }
 
 /// The record of a run whose coordinator was lost: it goes on with the next one. What it has

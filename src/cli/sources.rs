@@ -140,6 +140,40 @@ pub(super) fn load_agents_to_run(root: &Path) -> Result<Agents, Failure> {
     text.check(&|name| missing.iter().all(|missing| *missing != name))
 }
 
+/// A plan of one task, which comes from a command line: `text` is what a manifest would have. What is
+/// wrong with it is told by the words of the check alone, since there is no such file.
+///
+/// # Errors
+/// Every problem at once, those of `agents.toml` with their places.
+pub(super) fn plan_of_task(
+    text: &str,
+    agents: Option<&Path>,
+    root: &Path,
+) -> Result<Plan, Failure> {
+    const NAME: &str = "the command line";
+    let agents = AgentsText::read(agents, root)?;
+    let checked = manifest::check(&Sources {
+        manifest: File { name: NAME, bytes: text.as_bytes() },
+        agents: agents.0.as_ref().map(|(name, bytes)| File { name, bytes }),
+        base: root,
+        root_override: Some(root),
+        variables: &BTreeMap::new(),
+        passed: &is_set,
+        local_capacity: cores(),
+    });
+    checked.map_err(|found| {
+        let (told, of_agents): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|problem| problem.file == NAME);
+        if !of_agents.is_empty() {
+            return failure(of_agents.into_iter().map(Problem::from).collect());
+        }
+        let words: Vec<_> = told.iter().map(|problem| problem.message.as_str()).collect();
+        let hints: Vec<_> = told.iter().filter_map(|problem| problem.hint.as_deref()).collect();
+        let failure = Failure::usage(words.join("; "));
+        if hints.is_empty() { failure } else { failure.hint(hints.join("; ")) }
+    })
+}
+
 /// `agents.toml`, where there is one.
 struct AgentsText(Option<(String, Vec<u8>)>);
 

@@ -122,8 +122,9 @@ pub(super) fn submit() -> Submit {
         default_shell: Default::default(),
         tasks: Vec::new(),
     };
-    let (selected, detach, ticket) = (None, false, Some("t1".to_owned()));
-    Submit { plan, selected, options: RunOptions::default(), env: ClientEnv::default(), detach, ticket }
+    let (selected, detach) = (None, false);
+    let (options, env) = (RunOptions::default(), ClientEnv::default());
+    Submit { plan, selected, options, env, run: Some("R1".into()), detach }
 }
 
 /// A run that goes on.

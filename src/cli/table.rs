@@ -1,5 +1,36 @@
 //! Columns of text for people.
 
+/// How wide a table for people may be, in characters: what a terminal has at least.
+pub(super) const WIDTH_MAX: usize = 80;
+
+/// A column that has to give way keeps so many characters.
+const COLUMN_MIN: usize = 8;
+
+/// The rows as `table` shows them, cells cut so far that each line fits into `WIDTH_MAX`: the widest
+/// column gives way first.
+pub(super) fn fitted(heads: &[&str], mut rows: Vec<Vec<String>>) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(String::as_str);
+        cells.chain([heads[column]]).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let mut widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    let between = 2 * heads.len().saturating_sub(1);
+    while widths.iter().sum::<usize>() + between > WIDTH_MAX
+        && let Some(widest) = widths.iter_mut().rev().max_by_key(|width| **width)
+        && *widest > COLUMN_MIN
+    {
+        *widest -= 1;
+    }
+    for row in &mut rows {
+        for (cell, width) in row.iter_mut().zip(&widths) {
+            if cell.chars().count() > *width {
+                *cell = cell.chars().take(width - 1).chain(['…']).collect();
+            }
+        }
+    }
+    table(heads, &rows)
+}
+
 /// The rows under their heads, each column as wide as its widest cell; the last one is free.
 /// Nothing where there are no rows.
 pub(super) fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
@@ -28,6 +59,18 @@ pub(super) fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_widest_column_gives_way() {
+        let long = "x".repeat(200);
+        let rows = vec![vec!["a task".to_owned(), long.clone(), "1 s".to_owned()]];
+        let text = fitted(&["TASK", "ON", "SINCE"], rows);
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH_MAX), "{text}");
+        assert!(text.contains("a task  x") && text.contains("x…"), "{text}");
+        let text = fitted(&["TASK", "ON"], vec![vec![long.clone(), long]]);
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH_MAX), "{text}");
+        assert_eq!(text.matches('…').count(), 2);
+    }
 
     #[test]
     fn columns_line_up() {

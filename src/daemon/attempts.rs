@@ -80,6 +80,10 @@ impl Desk {
 
     fn attempt_is_ready(&mut self, id: &RunId, task: usize, number: u32, now: Timestamp) {
         let Some(run) = self.runs.get(id) else { return };
+        if run.schedule.task(task).is_some_and(|view| view.ready_since.is_some()) {
+            // An earlier coordinator was told, and has told.
+            return;
+        }
         let attempt = run.attempt_id(task, number);
         let name = run.plan.tasks[task].id.clone();
         let session = run.attempts.get(&task).map(|live| live.session.clone());

@@ -11,7 +11,7 @@ use super::sessions::{Asker, EXEC_KEEP, Owner, Session};
 use super::story::CommandRecord;
 use crate::control::{
     Answer, CONTROL_VERSION, Call, CoordinatorLine, EnvSources, Exec, Failure, FailureKind,
-    Request, Response, Status,
+    Request, Response, Status, TaskCall,
 };
 use crate::domain::environment::{self, Layers, SessionFacts};
 use crate::domain::event::CancelWhy;
@@ -66,8 +66,8 @@ impl Desk {
                 None => self.refuse(connection, id, unknown_run(run.as_str())),
             },
             Call::Rejoin { run, env } => self.rejoin(asker, &run, env, now),
-            Call::Resume { run, options, env, detach, ticket } => {
-                self.resume(asker, &run, Resumption { options, env, detach, ticket }, now);
+            Call::Resume { run, options, env, detach } => {
+                self.resume(asker, &run, Resumption { options, env, detach }, now);
             }
             Call::HandOver => self.hand_over(asker),
             Call::Status => {
@@ -75,6 +75,7 @@ impl Desk {
                 self.reply(connection, id, Answer::Status { status });
             }
             Call::Board => self.act(Action::SendBoard { connection, request: id }),
+            Call::Task { task } => self.asked_of_tasks(asker, *task, now),
             of_a_session => self.asked_of_session(asker, of_a_session, now),
         }
     }
@@ -316,6 +317,11 @@ pub(super) fn kind_of(call: &Call) -> role::Call {
         | Call::ListSessions
         | Call::Status
         | Call::Board => role::Call::Read,
+        Call::Task { task } => match &**task {
+            TaskCall::List | TaskCall::Show { .. } | TaskCall::Wait { .. } => role::Call::Read,
+            TaskCall::Cancel { .. } | TaskCall::Retry { .. } => role::Call::ChangeRun,
+            TaskCall::Dispatch { .. } => role::Call::Submit,
+        },
         Call::Exec { .. } => role::Call::Exec,
         Call::ExecStart { .. } => role::Call::ExecStart,
         Call::Reclaim { .. } | Call::CancelExec { .. } => role::Call::OwnExec,

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 
 use super::action::{Action, Decision};
+use super::dispatching::Dispatching;
 use super::durations::Durations;
 use super::history::History;
 use super::inbox::{ConnectionId, Event};
@@ -18,7 +19,7 @@ use super::peers::Peer;
 use super::pending::Pending;
 use super::runs::Run;
 use super::sessions::Session;
-use super::tickets::Tickets;
+use super::tasks::TaskWaits;
 use crate::control::{ClosedWhy, Failure, FailureKind, Response, RunLine};
 use crate::domain::board::{BoardEntry, Version, Writer};
 use crate::domain::claim::Claim;
@@ -81,11 +82,13 @@ pub(super) struct Desk {
     pub(super) clients: BTreeSet<ConnectionId>,
     /// Who they are. One that is not in it is a person.
     pub(super) peers: HashMap<ConnectionId, Peer>,
-    /// Clients' own names for runs.
-    pub(super) tickets: Tickets,
     pub(super) durations: Durations,
     /// Requests that wait for something in a session.
     pub(super) pending: Pending,
+    /// Calls that wait for tasks.
+    pub(super) task_waits: TaskWaits,
+    /// The runs that tasks can be added to.
+    pub(super) dispatching: Dispatching,
     /// What holds for sessions.
     pub(super) terms: Terms,
     /// When orphans and old transcripts were last looked for.
@@ -130,9 +133,10 @@ impl Desk {
             names: HashMap::new(),
             clients: BTreeSet::new(),
             peers: HashMap::new(),
-            tickets: Tickets::default(),
             durations: history.durations,
             pending: Pending::default(),
+            task_waits: TaskWaits::default(),
+            dispatching: Dispatching::after(history.dispatches),
             terms: Terms::default(),
             swept_at: None,
             inputs: 0,
@@ -191,6 +195,8 @@ impl Desk {
         for session in self.pending.overdue(now) {
             self.serve(&session, now);
         }
+        self.end_overdue_waits(now);
+        self.seal_idle(now);
         self.sweep_when_due(now);
     }
 
@@ -207,6 +213,8 @@ impl Desk {
             self.next_settling(),
             self.next_lapse(),
             self.pending.next_due(),
+            self.task_waits.next_due(),
+            self.dispatching.next_seal(),
             self.next_sweep(),
             self.next_unclaimed(),
         ];
@@ -259,7 +267,9 @@ impl Desk {
 
     fn terminate(&mut self, now: Timestamp) {
         self.terminating = true;
-        let runs: Vec<RunId> = self.runs.keys().cloned().collect();
+        self.seal_resting(now);
+        let going = self.runs.values().filter(|run| !run.is_told());
+        let runs: Vec<RunId> = going.map(|run| run.id.clone()).collect();
         for run in runs {
             self.cancel_run(&run, CancelWhy::ShuttingDown, false, now);
         }
@@ -286,6 +296,7 @@ impl Desk {
             self.cancel_run(&run, CancelWhy::ClientLost, false, now);
         }
         self.pending.drop_connection(connection);
+        self.task_waits.drop_connection(connection);
         self.drop_asker(connection, now);
         self.drop_attached(connection, now);
     }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::adoption::Expected;
+use super::dispatched::PastDispatches;
 use super::durations::Durations;
 use crate::control::RunLine;
 use crate::domain::board::BoardEntry;
@@ -26,6 +27,8 @@ pub(super) struct History {
     pub recall: Recall,
     /// Sessions that have no end.
     pub open: BTreeMap<SessionId, Expected>,
+    /// Tasks that were added to runs which have no end.
+    pub dispatches: PastDispatches,
     /// Board entries with the numbers of their lines, oldest first.
     pub board: Vec<(u64, BoardEntry)>,
     /// The time of the last line.
@@ -39,6 +42,7 @@ impl History {
     pub(super) fn fold(&mut self, line: Line) {
         self.last_at = self.last_at.max(line.at);
         self.recall.fold(line.at, &line.event);
+        self.dispatches.fold(&line.event);
         match line.event {
             Event::CoordinatorStarted { .. } => self.texts.clear(),
             Event::RunSubmitted { run, plan, selected, .. } => {
@@ -150,8 +154,8 @@ mod tests {
             selected: None,
             allowed: Default::default(),
             detached: false,
-            ticket: None,
             parent: None,
+            open_ended: false,
         };
         let ended = Event::RunEnded {
             run: "a".into(),

@@ -3,24 +3,25 @@
 use rand::RngExt;
 
 use crate::domain::ids::{CommandId, RunId, SessionId};
+use crate::domain::letters::{ALPHABET, RUN_LETTERS, letters};
 
-/// Crockford's base 32 without look-alikes, lower case.
-const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+/// Letters of a session's id: 80 bits.
+const SESSION_LETTERS: usize = 16;
 
-/// A run: 40 bits, enough for names that are unique in a workspace.
+/// A run.
 pub(super) fn run() -> RunId {
-    RunId::new(format!("r-{}", letters(8)))
+    RunId::new(format!("r-{}", random_letters(RUN_LETTERS)))
 }
 
 /// A session: 80 bits, since whoever knows it may use it.
 pub(super) fn session() -> SessionId {
-    SessionId::new(format!("s-{}", letters(16)))
+    SessionId::new(format!("s-{}", random_letters(SESSION_LETTERS)))
 }
 
 /// The session of an `exec` with a ticket: unguessable, as the ticket is. `None` for a ticket that
 /// is too short, or of other letters.
 pub(super) fn of_ticket(ticket: &str) -> Option<SessionId> {
-    let letters = ticket.get(..16)?;
+    let letters = ticket.get(..SESSION_LETTERS)?;
     let ours = letters.bytes().all(|byte| ALPHABET.contains(&byte));
     ours.then(|| SessionId::new(format!("s-{letters}")))
 }
@@ -45,7 +46,7 @@ pub(super) fn seed() -> u64 {
     rand::rng().random()
 }
 
-fn letters(count: usize) -> String {
+fn random_letters(count: usize) -> String {
     let mut rng = rand::rng();
-    (0..count).map(|_| char::from(ALPHABET[rng.random_range(0..ALPHABET.len())])).collect()
+    letters((0..count).map(|_| rng.random()))
 }

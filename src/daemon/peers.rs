@@ -5,7 +5,7 @@ use super::calls::kind_of;
 use super::desk::Desk;
 use super::inbox::ConnectionId;
 use super::sessions::{Asker, Owner, Session};
-use crate::control::{Call, Failure, FailureKind};
+use crate::control::{Call, Failure, FailureKind, TaskCall};
 use crate::domain::event::CancelWhy;
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::process::ProcessIdentity;
@@ -123,6 +123,16 @@ impl Desk {
             Call::CancelRun { run, .. } | Call::Rejoin { run, .. } | Call::Resume { run, .. } => {
                 self.whose_run(run, inside)
             }
+            Call::Task { task } => match &**task {
+                TaskCall::Retry { task } => self.whose_run(&task.run, inside),
+                // All of them or none.
+                TaskCall::Cancel { tasks } => tasks
+                    .iter()
+                    .map(|task| self.whose_run(&task.run, inside))
+                    .find(|whose| matches!(whose, Whose::Own | Whose::Other))
+                    .unwrap_or(Whose::New),
+                _ => Whose::New,
+            },
             Call::Exec { exec } | Call::ExecStart { exec } => match &exec.session {
                 None => Whose::New,
                 Some(told) => {
@@ -140,6 +150,15 @@ impl Desk {
             | Call::Resize { session, .. }
             | Call::CloseSession { session } => self.whose_session(session, inside),
             _ => Whose::New,
+        }
+    }
+
+    /// Whether a client may be that run's.
+    pub(super) fn has_say_over(&self, connection: ConnectionId, run: &RunId) -> bool {
+        match self.role_of(connection) {
+            (Role::Person, _) => true,
+            (_, Some(inside)) => self.whose_run(run, inside) == Whose::Child,
+            (_, None) => false,
         }
     }
 

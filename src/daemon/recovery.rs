@@ -18,6 +18,7 @@ use crate::control::ClosedWhy;
 use crate::domain::board::{BoardEntry, BoardView, Writer};
 use crate::domain::event::{ClientEnv, Event as Record};
 use crate::domain::ids::{AttemptId, CommandId, RunId, SessionId};
+use crate::domain::plan::Ready;
 use crate::domain::session::SessionOwner;
 use crate::domain::time::Timestamp;
 use crate::scheduler::attempt::{self, Attempt};
@@ -90,9 +91,10 @@ impl Desk {
     fn recall_runs(&mut self, recall: Recall, unreported: &BTreeSet<RunId>, now: Timestamp) {
         for (id, recalled) in recall.into_runs() {
             let (ended, last_at) = (recalled.ended, recalled.last_at);
-            self.tickets.note(recalled.ticket.as_deref(), &id);
-            let run = Run::recalled(id.clone(), recalled, now);
+            let mut run = Run::recalled(id.clone(), recalled, now);
             if ended.is_some() {
+                // Nothing follows, until it is resumed: its machine decides by itself then.
+                let _nothing = run.schedule.step(Event::GoOn, now);
                 if unreported.contains(&id) {
                     // Lost between the run's end and its report.
                     let draft = Box::new(self.draft(&run, last_at));
@@ -104,6 +106,8 @@ impl Desk {
                 continue;
             }
             self.past.retain(|line| line.run_id != id);
+            // Where it was resumed, its earlier report may still be in the way.
+            self.act(Action::SetReportAside { run: id.clone() });
             self.heed(run.plan.session_defaults);
             self.used_for_run();
             self.runs.insert(id, run);
@@ -131,8 +135,7 @@ impl Desk {
         self.meet_attempt(&id, &present.commands, now);
         self.listening(&id, present.ports, now);
         if present.closing {
-            let why =
-                if present.told_to_close { ClosedWhy::Closed } else { ClosedWhy::ShellEnded };
+            let why = if present.told_to_close { ClosedWhy::Closed } else { ClosedWhy::ShellEnded };
             self.close_session(&id, why, now);
         }
     }
@@ -165,12 +168,12 @@ impl Desk {
 
     /// Gives an attempt whose session goes on the machine of one that runs already.
     fn meet_attempt(&mut self, session: &SessionId, known: &[KnownCommand], now: Timestamp) {
-        let Some(Owner::Attempt { run, task, .. }) =
+        let Some(Owner::Attempt { run: id, task, .. }) =
             self.sessions.get(session).map(|session| session.owner.clone())
         else {
             return;
         };
-        let Some(run) = self.runs.get_mut(&run) else { return };
+        let Some(run) = self.runs.get_mut(&id) else { return };
         let spec = &run.plan.tasks[task];
         let Some(live) = run.attempts.get_mut(&task) else { return };
         let is_known = |command: &CommandId| known.iter().any(|known| known.command == *command);
@@ -180,6 +183,15 @@ impl Desk {
             .collect();
         let latest = live.commands.last_key_value().map(|(index, _)| *index);
         live.machine = Attempt::recalled(spec, latest, live.began, now);
+        let last = spec.run.len().saturating_sub(1);
+        let service = live.commands.get(&last).filter(|_| latest == Some(last)).cloned();
+        let Some((command, service)) = service.zip(spec.service.clone()) else { return };
+        if run.schedule.task(task).is_some_and(|view| view.ready_since.is_some()) {
+            self.attempt_step(&id, task, attempt::Event::ServiceReady, now);
+        } else if let Ready::Http(url) = service.ready {
+            // The holder tells of ports and logs; a URL is ours to try.
+            self.act(Action::Probe { session: session.clone(), command, url });
+        }
     }
 
     /// A session whose holder is gone: what it said while nobody heard it is heard now.
@@ -235,8 +247,21 @@ impl Run {
     fn recalled(id: RunId, recalled: Recalled, now: Timestamp) -> Self {
         let running = recalled.running();
         let Recalled {
-            plan, options, allowed, detached, started_at, schedule, parent, mut sessions, ..
+            plan,
+            options,
+            allowed,
+            detached,
+            started_at,
+            parent,
+            mut schedule,
+            mut sessions,
+            ended,
+            ..
         } = recalled;
+        if ended.is_some() {
+            // Nothing is told again any more: whoever reopens it finds a machine that decides.
+            let _nothing_follows = schedule.step(Event::GoOn, now);
+        }
         let mut attempts = BTreeMap::new();
         for (task, number, session) in running {
             let view = schedule.task(task);
@@ -264,11 +289,12 @@ impl Run {
             options,
             schedule,
             started_at,
-            ended: recalled.ended,
+            ended,
             env: ClientEnv { allowed, passed: BTreeMap::new() },
             detached,
             client: None,
-            deserted_until: (!detached).then(|| now.plus_ms(DESERTED_MS)),
+            deserted_until: (!detached && recalled.ended.is_none())
+                .then(|| now.plus_ms(DESERTED_MS)),
             followers: Vec::new(),
             attempts,
             warm: Vec::new(),
@@ -369,3 +395,6 @@ fn straggler(owner: &SessionOwner) -> Owner {
         SessionOwner::Call | SessionOwner::Kept { .. } => Owner::Call { asker: None },
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 use super::calls::INPUT_TIMEOUT_MS;
 use super::desk::Desk;
 use super::runs::Run;
-use super::sessions::REPORT_KEEP;
+use super::sessions::{REPORT_KEEP, Session, SessionState};
 use super::story::ReportDraft;
 use crate::control::{RunLine, SessionLine, TaskLine, Waiting};
 use crate::domain::board::BoardView;
@@ -12,7 +12,7 @@ use crate::domain::outcome::{Reason, TaskCause, TaskReason, TaskState};
 use crate::domain::result::SCHEMA_VERSION;
 use crate::domain::time::Timestamp;
 use crate::report::record::{Escalation, RunReport, TaskReport};
-use crate::scheduler::WaitsOn;
+use crate::scheduler::{Wait, WaitsOn};
 
 impl Desk {
     /// All runs, newest first.
@@ -32,28 +32,12 @@ impl Desk {
 
     /// Tasks of the runs that go on, but for those that are settled.
     pub(super) fn task_lines(&self) -> Vec<TaskLine> {
-        let mut lines = Vec::new();
-        for run in self.runs.values() {
-            for &task in run.schedule.members() {
-                let Some(view) = run.schedule.task(task) else { continue };
-                if !view.state.is_terminal() {
-                    lines.push(TaskLine {
-                        task_id: run.label(task),
-                        state: view.state,
-                        agent: view.agent.map(|agent| run.plan.agents[agent].name.clone()),
-                        attempt: view.attempts,
-                        since: view.since,
-                    });
-                }
-            }
-        }
-        lines
+        self.runs.values().flat_map(|run| run.lines(|state| !state.is_terminal())).collect()
     }
 
     /// Open sessions.
     pub(super) fn session_lines(&self) -> Vec<SessionLine> {
-        let mut lines: Vec<SessionLine> =
-            self.sessions.values().map(super::sessions::Session::line).collect();
+        let mut lines: Vec<SessionLine> = self.sessions.values().map(Session::line).collect();
         lines.sort_by(|a, b| a.session_id.cmp(&b.session_id));
         lines
     }
@@ -64,11 +48,14 @@ impl Desk {
         for run in self.runs.values() {
             lines.extend(run.schedule.waiting().map(|wait| Waiting {
                 what: run.label(wait.task),
-                on: words_of(run, wait.task, &wait.on),
+                on: self.words_of(run, wait.task, &wait.on),
                 since: wait.since,
-                deadline: wait.deadline,
+                deadline: wait.deadline.or_else(|| limit_of(run, wait.task, &wait)),
             }));
+            lines.extend(run.ending_attempts());
         }
+        lines.extend(self.dispatching.resting());
+        lines.extend(self.sessions.values().filter_map(Session::waits));
         for session in self.sessions.values().filter(|session| !session.is_attempts()) {
             let waiting = session.commands.iter().filter(|record| record.end.is_none());
             lines.extend(waiting.filter_map(|record| {
@@ -84,13 +71,25 @@ impl Desk {
         lines
     }
 
+    /// What a task waits for, in words.
+    fn words_of(&self, run: &Run, task: usize, on: &WaitsOn) -> String {
+        let WaitsOn::Tasks(tasks) = on else { return words_of(run, task, on) };
+        let own = tasks.iter().map(|task| run.plan.tasks[*task].id.to_string());
+        let others = self.dispatching.outside_of(&run.id, task).map(ToString::to_string);
+        format!("task {}", own.chain(others).collect::<Vec<_>>().join(", "))
+    }
+
     /// The report of a run that has not been written down yet, without texts.
     pub(super) fn report_draft(&self, run: &RunId, now: Timestamp) -> Option<ReportDraft> {
         self.runs.get(run).map(|run| self.draft(run, now))
     }
 
     pub(super) fn draft(&self, run: &Run, now: Timestamp) -> ReportDraft {
-        let members = run.schedule.members();
+        self.draft_of(run, run.schedule.members(), now)
+    }
+
+    /// The same of some of its tasks alone.
+    pub(super) fn draft_of(&self, run: &Run, members: &[usize], now: Timestamp) -> ReportDraft {
         let (outcome, exit_code) =
             run.ended.map_or((None, None), |(o, code)| (Some(o), Some(code)));
         let report = RunReport {
@@ -203,14 +202,51 @@ fn escalation(run: &Run, task: usize) -> Option<Escalation> {
     })
 }
 
+impl Run {
+    /// Attempts that are being ended: by their machine's own deadline something stronger is done.
+    fn ending_attempts(&self) -> impl Iterator<Item = Waiting> {
+        self.attempts.iter().filter_map(|(task, live)| {
+            let view = self.schedule.task(*task)?;
+            view.ending?;
+            Some(Waiting {
+                what: self.label(*task),
+                on: "its end".to_owned(),
+                since: view.since,
+                deadline: live.machine.deadline(),
+            })
+        })
+    }
+}
+
+impl Session {
+    /// What a session waits for that opens or closes; `None` for one that is open.
+    fn waits(&self) -> Option<Waiting> {
+        let (on, since, deadline) = match self.state {
+            SessionState::Starting => ("its shell", self.opened_at, None),
+            SessionState::Closing => ("the end of its processes", self.used, self.close_by),
+            SessionState::Idle | SessionState::Busy => return None,
+        };
+        let what = self.name().unwrap_or(self.id.as_str()).to_owned();
+        Some(Waiting { what, on: on.to_owned(), since, deadline })
+    }
+}
+
+/// Until when a task may wait whose attempt runs.
+fn limit_of(run: &Run, task: usize, wait: &Wait) -> Option<Timestamp> {
+    match wait.on {
+        WaitsOn::Input => {
+            let limit = run.plan.tasks[task].limits.input_timeout_ms;
+            Some(wait.since.plus_ms(limit.unwrap_or(INPUT_TIMEOUT_MS)))
+        }
+        WaitsOn::Readiness => run.attempts.get(&task)?.machine.deadline(),
+        _ => None,
+    }
+}
+
 fn words_of(run: &Run, task: usize, on: &WaitsOn) -> String {
     let spec = &run.plan.tasks[task];
     match on {
-        WaitsOn::Tasks(tasks) => {
-            let names: Vec<&str> =
-                tasks.iter().map(|task| run.plan.tasks[*task].id.as_str()).collect();
-            format!("task {}", names.join(", "))
-        }
+        WaitsOn::Tasks(_) => "other tasks".to_owned(),
         WaitsOn::Agent if spec.needs.is_empty() => "an agent with room".to_owned(),
         WaitsOn::Agent => {
             let tags: Vec<&str> = spec.needs.iter().map(crate::domain::ids::Tag::as_str).collect();

@@ -7,6 +7,7 @@ pub mod event;
 pub mod frame;
 pub mod ids;
 pub mod key;
+pub mod letters;
 pub mod manifest;
 pub mod outcome;
 pub mod permission;

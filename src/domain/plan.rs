@@ -38,6 +38,32 @@ pub struct Plan {
     pub tasks: Vec<TaskSpec>,
 }
 
+impl Plan {
+    /// Whether two plans are of the same agents, with the same defaults around them, whatever their
+    /// tasks.
+    #[must_use]
+    pub fn is_of_the_same_agents(&self, other: &Self) -> bool {
+        let Self {
+            workspace_id: _,
+            root,
+            agents,
+            default_env,
+            default_env_pass,
+            session_defaults,
+            policy,
+            default_shell,
+            tasks: _,
+        } = self;
+        *root == other.root
+            && *agents == other.agents
+            && *default_env == other.default_env
+            && *default_env_pass == other.default_env_pass
+            && *session_defaults == other.session_defaults
+            && *policy == other.policy
+            && *default_shell == other.default_shell
+    }
+}
+
 /// A worker in `agents.toml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Agent {

@@ -3,7 +3,7 @@
 use super::flaky::{flaky_words, is_flaky};
 use super::record::{RunReport, TaskReport};
 use super::summary::{Tone, tone};
-use super::words::{verdict, outcome_words, reason_words, span, state_words, words};
+use super::words::{outcome_words, reason_words, span, state_words, verdict, words};
 use crate::domain::result::CommandResult;
 
 const STYLE: &str = "\

@@ -3,7 +3,7 @@
 use super::flaky::{flaky_words, is_flaky};
 use super::record::{RunReport, TaskReport};
 use super::summary::{Tone, culprit, last_words, tone};
-use super::words::{verdict, outcome_words, span, state_words, words};
+use super::words::{outcome_words, span, state_words, verdict, words};
 use crate::domain::outcome::TaskState;
 
 /// The document.

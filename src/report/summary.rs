@@ -4,7 +4,7 @@
 use super::classify::FLAKY;
 use super::flaky::{decided, is_flaky};
 use super::record::{RunReport, TaskReport};
-use super::words::{verdict, last_lines, one_line, outcome_words, span, state_words, words};
+use super::words::{last_lines, one_line, outcome_words, span, state_words, verdict, words};
 use crate::domain::outcome::{CommandState, RunOutcome, TaskCause, TaskReason, TaskState};
 use crate::domain::result::CommandResult;
 

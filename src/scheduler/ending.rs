@@ -100,7 +100,7 @@ impl Schedule {
             }
             return;
         }
-        if self.is_open {
+        if self.is_open && self.phase == Phase::Going {
             return;
         }
         let outcome = self.judge();

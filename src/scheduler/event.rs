@@ -1,6 +1,7 @@
 //! What a run's machine hears and what it asks for.
 
 use crate::domain::event::{AttemptEnd, CancelWhy, RunOptions};
+use crate::domain::ids::TaskId;
 use crate::domain::outcome::{RunOutcome, TaskReason, TaskState};
 use crate::domain::plan::TaskSpec;
 
@@ -91,6 +92,22 @@ pub enum Event {
     Add {
         /// The task.
         task: Box<TaskSpec>,
+        /// On how many tasks of other runs it waits.
+        outside: usize,
+    },
+    /// A task of another run that one waits for has succeeded.
+    OutsideMet {
+        /// The task that waits.
+        task: usize,
+    },
+    /// A task of another run that one waits for has ended, and not well.
+    OutsideFailed {
+        /// The task that waits.
+        task: usize,
+        /// What it waited for, as `RUN/ID`.
+        on: TaskId,
+        /// Where that one ended.
+        state: TaskState,
     },
     /// Nothing is added any more: the run ends with its tasks.
     Seal,

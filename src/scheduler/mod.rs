@@ -18,6 +18,7 @@ mod dispatch;
 mod ending;
 pub mod event;
 mod graph;
+mod open;
 mod pool;
 pub mod recall;
 mod reopening;

@@ -39,8 +39,6 @@ pub struct Recalled {
     pub allowed: BTreeMap<String, String>,
     /// True when it outlives its client.
     pub detached: bool,
-    /// Its client's own name for the latest request that it began or went on with.
-    pub ticket: Option<String>,
     /// The session from inside of which it was submitted.
     pub parent: Option<SessionId>,
     /// When it was accepted.
@@ -72,12 +70,11 @@ impl Recall {
             Fact::RunEnded { run, outcome, exit_code, .. } => {
                 self.end(run, *outcome, *exit_code, at);
             }
-            Fact::RunResumed { run, options, detached, ticket } => {
+            Fact::RunResumed { run, options, detached } => {
                 self.ended.retain(|ended| ended != run);
                 if let Some(recalled) = self.runs.get_mut(run) {
                     recalled.options = options.clone();
                     recalled.detached = *detached;
-                    recalled.ticket.clone_from(ticket);
                     recalled.reopened();
                     recalled.hear(Event::Reopen { options: options.clone() }, at);
                 }
@@ -98,9 +95,9 @@ impl Recall {
             Fact::TaskCancelled { run, task } => {
                 self.tell(run, Event::CancelTask { task: *task }, at);
             }
-            Fact::TaskAdded { run, task } => {
+            Fact::TaskAdded { run, task, after_others, .. } => {
                 if let Some(recalled) = self.runs.get_mut(run) {
-                    recalled.add(task, at);
+                    recalled.add(task, after_others.len(), at);
                 }
             }
             Fact::RunSealed { run } => self.tell(run, Event::Seal, at),
@@ -203,13 +200,18 @@ impl Recalled {
 
     /// A run that was accepted then.
     fn submitted(fact: &Fact, at: Timestamp) -> Option<Self> {
-        let Fact::RunSubmitted { plan, options, selected, allowed, detached, ticket, parent, .. } =
+        let Fact::RunSubmitted {
+            plan, options, selected, allowed, detached, open_ended, parent, ..
+        } =
             fact
         else {
             return None;
         };
         let plan = Arc::new((**plan).clone());
         let mut schedule = Schedule::recalled(&plan, selected.as_deref(), options);
+        if *open_ended {
+            schedule = schedule.open_ended();
+        }
         let _nothing_is_decided = schedule.step(Event::Begin, at);
         let places = places(&plan);
         Some(Self {
@@ -217,7 +219,6 @@ impl Recalled {
             options: options.clone(),
             allowed: allowed.clone(),
             detached: *detached,
-            ticket: ticket.clone(),
             parent: parent.clone(),
             started_at: at,
             last_at: at,
@@ -254,11 +255,11 @@ impl Recalled {
         self.hear(Event::Recalled { task, attempt: attempt.attempt, agent }, at);
     }
 
-    fn add(&mut self, task: &crate::domain::plan::TaskSpec, at: Timestamp) {
+    fn add(&mut self, task: &crate::domain::plan::TaskSpec, outside: usize, at: Timestamp) {
         let plan = Arc::make_mut(&mut self.plan);
         self.places.insert(task.id.to_string(), plan.tasks.len());
         plan.tasks.push(task.clone());
-        self.hear(Event::Add { task: Box::new(task.clone()) }, at);
+        self.hear(Event::Add { task: Box::new(task.clone()), outside }, at);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::domain::time::Timestamp;
 
 use super::event::Effect;
 use super::run::{Phase, Schedule, fresh};
-use super::task::{Running, State};
+use super::task::{Running, State, Task};
 
 impl Schedule {
     /// An attempt was started, whatever we would decide now.
@@ -109,7 +109,7 @@ impl Schedule {
     fn start_over(&mut self, tasks: &[usize], now: Timestamp) {
         for &task in tasks {
             self.withdraw(task);
-            let unmet = self.graph.dependencies(task).len();
+            let unmet = self.graph.dependencies(task).len() + self.tasks[task].outside;
             self.tasks[task].vouched = false;
             self.move_to(task, State::Blocked { unmet }, now);
         }
@@ -120,7 +120,7 @@ impl Schedule {
                 .iter()
                 .find(|edge| self.is_settled(edge.task) && !self.holds(edge.task, edge.when))
                 .copied();
-            let all = edges.len();
+            let all = edges.len() + self.tasks[task].outside;
             let State::Blocked { unmet } = &mut self.tasks[task].state else { continue };
             *unmet = all - met;
             if let Some(edge) = lost {
@@ -153,14 +153,19 @@ impl Schedule {
         self.struck = false;
         self.cancel_why = None;
         self.tasks[task].vouched = false;
-        self.make_ready(task, now);
-        let behind = self.skipped_behind(task);
+        // One that has run before has had its conditions then.
+        if self.tasks[task].attempts > 0 {
+            self.make_ready(task, now);
+        } else {
+            self.start_over(&[task], now);
+        }
+        let behind = self.waiting_behind(task);
         self.start_over(&behind, now);
     }
 
-    /// The tasks that were skipped because of how `task` had ended, in an order in which each comes
-    /// after what it waits for.
-    fn skipped_behind(&self, task: usize) -> Vec<usize> {
+    /// The tasks that wait for `task`, and those that were skipped because of how it had ended,
+    /// with all behind these.
+    fn waiting_behind(&self, task: usize) -> Vec<usize> {
         let mut found = vec![task];
         let mut seen = BTreeSet::from([task]);
         let mut at = 0;
@@ -168,11 +173,15 @@ impl Schedule {
             at += 1;
             for place in self.graph.dependents(from) {
                 let next = self.graph.dependent(from, place).task;
-                let skipped = matches!(
-                    self.tasks[next].state,
-                    State::Skipped { reason: TaskReason::Task(TaskCause::Dependency { .. }) }
-                );
-                if skipped && seen.insert(next) {
+                let waits = match &self.tasks[next].state {
+                    State::Skipped { reason: TaskReason::Task(TaskCause::Dependency { .. }) } => {
+                        true
+                    }
+                    State::Blocked { .. } => from == task,
+                    State::Ready => from == task && self.tasks[next].attempts == 0,
+                    _ => false,
+                };
+                if waits && seen.insert(next) {
                     found.push(next);
                 }
             }
@@ -197,12 +206,12 @@ impl Schedule {
         }
     }
 
-    pub(super) fn add(&mut self, spec: &TaskSpec, now: Timestamp) {
+    pub(super) fn add(&mut self, spec: &TaskSpec, outside: usize, now: Timestamp) {
         let task = self.graph.add(spec);
         self.dispatch.add(&spec.needs);
         self.ids.push(spec.id.clone());
-        let unmet = self.graph.dependencies(task).len();
-        self.tasks.push(fresh(spec, unmet));
+        let unmet = self.graph.dependencies(task).len() + outside;
+        self.tasks.push(Task { outside, ..fresh(spec, unmet) });
         self.effects.push(Effect::Moved { task, state: TaskState::Blocked, reason: None });
         self.start_over(&[task], now);
     }

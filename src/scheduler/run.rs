@@ -134,7 +134,9 @@ impl Schedule {
             Event::Release => self.release(),
             Event::Reopen { options } => self.reopen(options, now),
             Event::RetryTask { task } => self.retry_task(task, now),
-            Event::Add { task } => self.add(&task, now),
+            Event::Add { task, outside } => self.add(&task, outside, now),
+            Event::OutsideMet { task } => self.outside_met(task, now),
+            Event::OutsideFailed { task, on, state } => self.outside_failed(task, on, state, now),
             Event::Seal => self.is_open = false,
         }
         if self.struck && self.options.fail_fast && self.phase == Phase::Going {
@@ -422,6 +424,7 @@ pub(super) fn fresh(spec: &TaskSpec, unmet: usize) -> Task {
         ended_at: None,
         service: spec.service.is_some(),
         vouched: false,
+        outside: 0,
     }
 }
 

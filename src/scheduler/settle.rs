@@ -138,6 +138,13 @@ impl Schedule {
         }
     }
 
+    /// One condition of a blocked task holds now, and what follows from it.
+    pub(super) fn meet_one(&mut self, task: usize, now: Timestamp) {
+        if self.meet(task, now) == Met::Settled {
+            self.spread(task, now);
+        }
+    }
+
     /// One condition of a blocked task holds now.
     fn meet(&mut self, task: usize, now: Timestamp) -> Met {
         let State::Blocked { unmet } = &mut self.tasks[task].state else { return Met::Waits };
@@ -160,8 +167,13 @@ impl Schedule {
         now: Timestamp,
     ) -> bool {
         let record = &self.tasks[task];
-        let waits = matches!(record.state, State::Blocked { .. } | State::Ready);
-        if !waits || record.attempts > 0 {
+        let waits = match record.state {
+            // Also one that has run before and waits for its conditions anew.
+            State::Blocked { .. } => true,
+            State::Ready => record.attempts == 0,
+            _ => false,
+        };
+        if !waits {
             return false;
         }
         self.withdraw(task);

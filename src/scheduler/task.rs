@@ -30,6 +30,8 @@ pub(super) struct Task {
     pub(super) service: bool,
     /// A service that is ready: those that wait for its success have been told so.
     pub(super) vouched: bool,
+    /// How many tasks of other runs it waits for.
+    pub(super) outside: usize,
 }
 
 /// Where a task is, with the facts that only this state has.

@@ -373,3 +373,57 @@ fn a_replay_is_the_whole_transcript_at_its_times() {
     let past = house.call(&["session", "replay", "s"]);
     assert_eq!(past.stdout, called.stdout);
 }
+
+/// Connections to the coordinator are what watches for a client: as many as there are clients.
+#[test]
+fn orc_73_nothing_is_left_of_a_viewer_that_goes() {
+    let house = House::new();
+    house.exec_with(&["--session", "s"], "true");
+    let status = house.call(&["status", "--json"]).json();
+    let pid = status["coordinator"]["pid"].as_u64().unwrap();
+    let watchers = || std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
+    let mut base = watchers();
+    wait_for("calls so far are over", || {
+        let before = std::mem::replace(&mut base, watchers());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        if before == base { Ok(()) } else { Err(base.to_string()) }
+    });
+    let attached = || {
+        let exe = env!("CARGO_BIN_EXE_callboard");
+        let lines = house.processes().into_iter();
+        let lines = lines.filter(|line| line.contains(&format!(" {exe} session attach s")));
+        let lines = lines.filter(|line| !line.contains("stty"));
+        lines.map(|line| line.split(' ').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let is = |wanted: usize, each: usize| {
+        wait_for("as many watchers as attachments", || match (watchers(), attached().len()) {
+            seen if seen == (base + wanted * each, wanted) => Ok(()),
+            seen => Err(format!("{seen:?} instead of {base} and {wanted} times {each}")),
+        });
+    };
+    // What one costs is what every one costs.
+    let mut first = Person::at(&house, "session attach s");
+    first.sees_prompt();
+    let each = watchers() - base;
+    assert!((1..=2).contains(&each), "{each}");
+    first.types("\u{1c}d");
+    assert_eq!(first.leaves(), 0, "{}", first.text());
+    is(0, each);
+    for round in 0..30 {
+        let mut person = Person::at(&house, "session attach s");
+        is(1, each);
+        person.sees_prompt();
+        if round % 2 == 0 {
+            let client = attached().remove(0);
+            let killed = std::process::Command::new("kill").args(["-KILL", &client]).status();
+            assert!(killed.unwrap().success());
+        } else {
+            person.types("\u{1c}d");
+            assert_eq!(person.leaves(), 0, "{}", person.text());
+        }
+        is(0, each);
+        drop(person);
+    }
+    assert_eq!(house.call(&["session", "close", "s"]).code, 0);
+    house.assert_empties();
+}

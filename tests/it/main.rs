@@ -10,6 +10,7 @@
 mod cases_orchestrator;
 mod cases_policy;
 mod cases_shells;
+mod cases_tasks;
 mod cases_terminal;
 mod cases_terminal_capture;
 mod cases_terminal_input;
@@ -24,6 +25,7 @@ mod cli_env;
 mod cli_reports;
 mod cli_session;
 mod cli_sources;
+mod cli_task;
 mod examples;
 mod floor_plan;
 mod house;

@@ -138,7 +138,7 @@ impl Exec {
             })?;
         }
         Ok(Wanted {
-            ticket: Some(ticket::fresh()),
+            ticket: Some(ticket::command()),
             text: self.text()?,
             cwd,
             cwd_given: self.cwd.is_some(),

@@ -1,5 +1,6 @@
 //! The verbs: a file each, with its arguments and one function.
 
+pub(super) mod agent;
 pub(super) mod exec;
 pub(super) mod explain_env;
 pub(super) mod init;
@@ -11,4 +12,5 @@ pub(super) mod run_lines;
 pub(super) mod serve;
 pub(super) mod session;
 pub(super) mod status;
+pub(super) mod task;
 mod whose;

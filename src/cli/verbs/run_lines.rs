@@ -133,7 +133,7 @@ fn known_runs(place: &Place) -> Result<Vec<RunLine>, Failure> {
 }
 
 /// The runs for people.
-pub(super) fn run_table(runs: &[RunLine]) -> String {
+fn run_table(runs: &[RunLine]) -> String {
     let rows: Vec<_> = runs.iter().map(row).collect();
     table(&["RUN", "STARTED", "OUTCOME", "EXIT", "TASKS"], &rows)
 }
@@ -159,7 +159,7 @@ fn outcome(line: &RunLine) -> String {
     }
 }
 
-fn outcome_word(outcome: crate::domain::outcome::RunOutcome) -> &'static str {
+pub(super) fn outcome_word(outcome: crate::domain::outcome::RunOutcome) -> &'static str {
     use crate::domain::outcome::RunOutcome;
     match outcome {
         RunOutcome::Succeeded => "succeeded",

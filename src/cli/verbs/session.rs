@@ -9,12 +9,12 @@ mod list;
 mod new;
 mod picture;
 mod read;
-mod reading;
+pub(in crate::cli) mod reading;
 mod replay;
 mod screen;
 mod send;
 mod show;
-mod source;
+pub(in crate::cli) mod source;
 mod telling;
 mod until;
 

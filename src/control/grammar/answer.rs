@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Notice, RunLine, SessionLine, SessionView, Status};
+use super::{Notice, RunLine, SessionLine, SessionView, Status, TaskAnswer};
 use crate::domain::board::BoardView;
 use crate::domain::ids::{CommandId, RunId, SessionId};
 use crate::domain::key::Written;
@@ -53,8 +53,8 @@ pub enum Answer {
         /// The record before anything has started, its tasks left out.
         report: Box<RunReport>,
     },
-    /// To `WatchRun` and `Report`; to `Submit` and `Resume` whose ticket is that of a run that has
-    /// ended meanwhile.
+    /// To `WatchRun` and `Report`; to a `Submit` that is said again, of a run that has ended
+    /// meanwhile.
     Report {
         /// The record.
         report: Box<RunReport>,
@@ -65,6 +65,11 @@ pub enum Answer {
     Runs {
         /// Newest first.
         runs: Vec<RunLine>,
+    },
+    /// To `Task`.
+    Task {
+        /// What.
+        task: Box<TaskAnswer>,
     },
     /// To `Exec`.
     Ran {

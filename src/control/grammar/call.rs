@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Exec, NewSession, Seen, Submit};
+use super::{Exec, NewSession, Seen, Submit, TaskCall};
 use crate::domain::event::{ClientEnv, RunOptions};
 use crate::domain::ids::{CommandId, RunId, SessionId};
 use crate::domain::key::Input;
@@ -73,9 +73,6 @@ pub enum Call {
         env: ClientEnv,
         /// True when it outlives its client.
         detach: bool,
-        /// As `Submit::ticket`.
-        #[serde(default)]
-        ticket: Option<String>,
     },
     /// All runs that the workspace knows.
     ListRuns,
@@ -83,6 +80,11 @@ pub enum Call {
     Report {
         /// Which.
         run: RunId,
+    },
+    /// Something about single tasks. Answered with `Task`, or as `TaskCall` says.
+    Task {
+        /// What.
+        task: Box<TaskCall>,
     },
     /// Run one command, in a session of its own or a kept one. Answered with `Ran` once it has
     /// ended or waits for input. A client that leaves before takes its command along.

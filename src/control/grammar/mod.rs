@@ -5,6 +5,7 @@ mod call;
 mod notice;
 mod session;
 mod status;
+mod task;
 mod work;
 
 pub use answer::{Answer, Failure, FailureKind, Response};
@@ -15,4 +16,5 @@ pub use session::{
     SessionView,
 };
 pub use status::{CoordinatorLine, RunLine, Status, TaskLine, Waiting};
+pub use task::{Dispatch, EndedTask, TASKS_NAMED_MAX, TaskAnswer, TaskCall, TaskRef, WaitMode};
 pub use work::{Exec, Submit};

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::SessionLine;
 use crate::domain::event::CancelWhy;
-use crate::domain::ids::{AgentName, RunId, WorkspaceId};
-use crate::domain::outcome::{RunOutcome, TaskState};
+use crate::domain::ids::{AgentName, RunId, SessionId, WorkspaceId};
+use crate::domain::outcome::{RunOutcome, TaskReason, TaskState};
 use crate::domain::time::Timestamp;
 
 /// One line of `run ls`.
@@ -71,6 +71,12 @@ pub struct TaskLine {
     pub attempt: u32,
     /// Since when it is there.
     pub since: Timestamp,
+    /// The session of its latest attempt.
+    pub session_id: Option<SessionId>,
+    /// Why it is there.
+    pub reason: Option<TaskReason>,
+    /// `environment`, `flaky` …: what kind of failure it was, where that is known.
+    pub class: Option<String>,
 }
 
 /// Something that waits.

@@ -110,7 +110,10 @@ fn every_state_that_is_no_end_is_cancelled_with_the_run() {
 #[test]
 fn a_run_can_be_cancelled_before_it_begins() {
     let mut run = Stage::new(plan(vec![task("a"), task("b").after("a")]), &jobs(1));
-    assert_eq!(run.hear(Event::CancelRun { why: Default::default() }), ["a cancelled", "b cancelled", "Cancelled 130"]);
+    assert_eq!(
+        run.hear(Event::CancelRun { why: Default::default() }),
+        ["a cancelled", "b cancelled", "Cancelled 130"]
+    );
     assert!(run.begin().is_empty());
 
     let mut run = Stage::new(plan(vec![task("a"), task("b").when("a", When::Done)]), &jobs(1));

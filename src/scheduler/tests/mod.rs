@@ -2,8 +2,10 @@
 
 mod acts;
 mod attempts;
+mod chaos;
 mod endings;
 mod laws;
+mod open;
 mod order;
 mod plans;
 mod retries;

@@ -245,7 +245,8 @@ impl Round {
                 drop(client.kill());
                 drop(client.wait());
                 let status = self.house.call(&["status"]);
-                return Err(format!("a client does not end:\n{}{}", status.stdout, status.stderr));
+                let told = self.last_events();
+                return Err(format!("a client does not end:\n{}{told}", status.stdout));
             }
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -268,6 +269,22 @@ impl Round {
                 Err(_) => std::thread::sleep(Duration::from_millis(10)),
             }
         }
+    }
+
+    /// The end of the journal, for whoever reads of a failure.
+    fn last_events(&self) -> String {
+        let mut lines = std::collections::VecDeque::new();
+        let Ok(journal) = self.journal() else { return String::new() };
+        let _read = callboard::journal::read(&journal, &mut |line| {
+            if !matches!(line.event, callboard::domain::event::Event::RunSubmitted { .. }) {
+                lines.push_back(format!("{} {:?}\n", line.seq, line.event));
+            }
+            if lines.len() > 60 {
+                lines.pop_front();
+            }
+            std::ops::ControlFlow::Continue(())
+        });
+        lines.into_iter().collect()
     }
 
     /// The journal's folder.

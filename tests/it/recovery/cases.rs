@@ -36,8 +36,7 @@ fn orc_02_everything_is_killed_and_each_attempt_counts() {
     };
     let run = ward.detach_with(&["--jobs", "6"], &(0..6).map(row).collect::<String>());
     (0..6).for_each(|n| ward.lines(&format!("t{n}"), 1));
-    let victims: Vec<i64> =
-        ward.holders().into_iter().chain(ward.shells().into_values()).collect();
+    let victims: Vec<i64> = ward.holders().into_iter().chain(ward.shells().into_values()).collect();
     ward.kill_coordinator();
     for victim in &victims {
         signal(*victim, "KILL");
@@ -77,8 +76,7 @@ fn orc_26_a_pid_that_came_round_again_is_not_signalled() {
     let mut innocent = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
     let run = ward.detach("[[task]]\nid = \"a\"\nretries = 1\nrun = \"echo a >> a; [ $CALLBOARD_ATTEMPT = 2 ] || sleep 60\"\n");
     ward.lines("a", 1);
-    let victims: Vec<i64> =
-        ward.holders().into_iter().chain(ward.shells().into_values()).collect();
+    let victims: Vec<i64> = ward.holders().into_iter().chain(ward.shells().into_values()).collect();
     let session = task(&ward.report(&run), "a")["session_id"].as_str().unwrap().to_owned();
     ward.kill_coordinator();
     victims.iter().for_each(|victim| signal(*victim, "KILL"));
@@ -90,7 +88,13 @@ fn orc_26_a_pid_that_came_round_again_is_not_signalled() {
         pid: i32::try_from(innocent.id()).unwrap(),
         start_time: 1,
         boot_id: boot.trim().to_owned(),
-        pid_namespace: namespace.to_string_lossy().chars().filter(digits).collect::<String>().parse().unwrap(),
+        pid_namespace: namespace
+            .to_string_lossy()
+            .chars()
+            .filter(digits)
+            .collect::<String>()
+            .parse()
+            .unwrap(),
     };
     let attempt = AttemptId { run: run.as_str().into(), task: "a".into(), attempt: 1 };
     let lies = [session.as_str(), "s-0123456789abcdef"].map(|session| Stamped {

@@ -74,7 +74,10 @@ fn a_client_rejoins_its_run_and_the_run_lives_as_long_as_it() {
 fn a_run_whose_client_does_not_come_back_is_cancelled_and_can_be_resumed() {
     let ward = Ward::new();
     let done = "[[task]]\nid = \"first\"\nrun = \"echo first >> first\"\n";
-    let run = bereaved(&ward, &format!("{done}{}", WAITS.replace("[[task]]\n", "[[task]]\nafter = [\"first\"]\n")));
+    let run = bereaved(
+        &ward,
+        &format!("{done}{}", WAITS.replace("[[task]]\n", "[[task]]\nafter = [\"first\"]\n")),
+    );
     let report = ward.end_of(&run);
     assert_eq!((&report["outcome"], &report["exit_code"]), (&json!("cancelled"), &json!(130)));
     let a = task(&report, "a");
@@ -88,7 +91,6 @@ fn a_run_whose_client_does_not_come_back_is_cancelled_and_can_be_resumed() {
         options: None,
         env: ClientEnv::default(),
         detach: false,
-        ticket: None,
     };
     let answer = client.ask(resume.clone());
     assert!(matches!(answer, Ok(Answer::Submitted { .. })), "{answer:?}");
@@ -150,9 +152,9 @@ const TEXT: &str = "echo began >> began; echo out; echo err >&2; until [ -e go ]
 #[test]
 fn a_command_is_reclaimed_by_its_ticket_with_the_result_that_it_would_have_had() {
     let told = |ward: &Ward, answer| match answer {
-        Ok(Answer::Ran { result }) => gist(&result)
-            .to_string()
-            .replace(&*ward.house.root().to_string_lossy(), "ROOT"),
+        Ok(Answer::Ran { result }) => {
+            gist(&result).to_string().replace(&*ward.house.root().to_string_lossy(), "ROOT")
+        }
         other => panic!("{other:?}"),
     };
     let undisturbed = Ward::new();
@@ -160,7 +162,8 @@ fn a_command_is_reclaimed_by_its_ticket_with_the_result_that_it_would_have_had()
     undisturbed.house.call(&["init"]);
     undisturbed.house.write("go", "");
     undisturbed.revive();
-    let expected = Wire::open(&undisturbed).ask(exec(&undisturbed, "0000000000000000x", None, TEXT));
+    let expected =
+        Wire::open(&undisturbed).ask(exec(&undisturbed, "0000000000000000x", None, TEXT));
     let expected = told(&undisturbed, expected);
 
     for late in [false, true] {

@@ -146,7 +146,9 @@ impl Ward {
     fn state(&self) -> PathBuf {
         let states = std::fs::read_dir(self.house.root().join("state/callboard")).unwrap();
         let mut states = states.flatten().map(|entry| entry.path());
-        states.find(|state| state.file_name().unwrap().to_string_lossy().starts_with("ws-")).unwrap()
+        states
+            .find(|state| state.file_name().unwrap().to_string_lossy().starts_with("ws-"))
+            .unwrap()
     }
 
     /// What the journal holds.

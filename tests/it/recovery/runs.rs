@@ -149,7 +149,8 @@ fn killed_between_tasks_each_runs_once() {
 fn a_question_outlasts_its_coordinator_and_is_answered_afterwards() {
     let ward = Ward::new();
     crowd(&ward);
-    let asks = "[[task]]\nid = \"q\"\nrun = [\"read -p 'Name: ' n; echo $n >> name\", \"echo $n\"]\n";
+    let asks =
+        "[[task]]\nid = \"q\"\nrun = [\"read -p 'Name: ' n; echo $n >> name\", \"echo $n\"]\n";
     let run = ward.detach_with(&["--jobs", "2"], &format!("{asks}{}", waiting("a")));
     begun(&ward, &["a"]);
     let waits = || {
@@ -214,7 +215,8 @@ fn a_service_goes_on_and_is_ready() {
 #[test]
 fn a_deadline_holds_without_a_coordinator() {
     let ward = Ward::new();
-    let run = ward.detach("[[task]]\nid = \"a\"\ntimeout = \"1s\"\nrun = \"echo a >> a; sleep 600\"\n");
+    let run =
+        ward.detach("[[task]]\nid = \"a\"\ntimeout = \"1s\"\nrun = \"echo a >> a; sleep 600\"\n");
     ward.lines("a", 1);
     ward.kill_coordinator();
     wait_for("the command is ended", || {

@@ -81,7 +81,7 @@ impl Wire {
     /// True once the coordinator has let go.
     pub(super) fn is_closed(&mut self) -> bool {
         let mut rest = Vec::new();
-        matches!(self.stream.read_to_end(&mut rest), Ok(_))
+        self.stream.read_to_end(&mut rest).is_ok()
     }
 
     fn hear(&mut self) -> Response {

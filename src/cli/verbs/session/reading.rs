@@ -39,12 +39,12 @@ pub(super) fn glimpse(
 }
 
 /// What a session's character set says of its output.
-pub(super) fn hint(charset: Option<&str>) -> Hint {
+pub(in crate::cli) fn hint(charset: Option<&str>) -> Hint {
     charset.map_or_else(Hint::default, |charset| Hint::of_locale(&format!("x.{charset}")))
 }
 
 /// The time on the wall.
-pub(super) fn now() -> Timestamp {
+pub(in crate::cli) fn now() -> Timestamp {
     let ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     Timestamp(i64::try_from(ms).unwrap_or(i64::MAX))
 }

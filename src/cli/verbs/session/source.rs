@@ -18,12 +18,12 @@ use crate::domain::ids::{CommandId, SessionId};
 const TICK: Duration = Duration::from_secs(60);
 
 /// A session that is read.
-pub(super) struct Source {
-    pub(super) id: SessionId,
+pub(in crate::cli) struct Source {
+    pub(in crate::cli) id: SessionId,
     /// The character set that its `LANG` names.
-    pub(super) charset: Option<String>,
+    pub(in crate::cli) charset: Option<String>,
     /// What is known of it.
-    pub(super) view: SessionView,
+    pub(in crate::cli) view: SessionView,
     place: Place,
     shelf: Shelf,
     tape: Option<Tape>,
@@ -45,7 +45,7 @@ struct Live {
 }
 
 /// What came next.
-pub(super) enum Next {
+pub(in crate::cli) enum Next {
     /// Something about the session.
     News,
     /// Nothing, for as long as was asked.
@@ -59,7 +59,7 @@ impl Source {
     ///
     /// # Errors
     /// When the session, or the command that was meant, is not there.
-    pub(super) fn open(found: Found) -> Result<Self, Failure> {
+    pub(in crate::cli) fn open(found: Found) -> Result<Self, Failure> {
         let Found { id, command, place, shelf, state } = found;
         let inbox = Inbox::new();
         inbox.hear_interrupts()?;
@@ -126,7 +126,7 @@ impl Source {
     }
 
     /// Whoever waits does so for the command that is the latest now, whatever comes after it.
-    pub(super) fn pin(&mut self) {
+    pub(in crate::cli) fn pin(&mut self) {
         self.pinned = self.view.command.as_ref().map(|command| command.command_id.clone());
     }
 
@@ -135,7 +135,7 @@ impl Source {
     ///
     /// # Errors
     /// When the transcript cannot be read.
-    pub(super) fn end(&self) -> Result<u64, Failure> {
+    pub(in crate::cli) fn end(&self) -> Result<u64, Failure> {
         let end = self.tape.as_ref().map(Tape::end).transpose()?.unwrap_or(0);
         let meant = self.view.command.as_ref().filter(|command| {
             self.command.is_some() || (self.pinned.is_some() && command.left_running == 0)
@@ -145,7 +145,7 @@ impl Source {
 
     /// True once nothing more comes of what is read: the session, or the command that is waited for
     /// with all that it left running, has ended.
-    pub(super) fn is_over(&self) -> bool {
+    pub(in crate::cli) fn is_over(&self) -> bool {
         let command = self.view.command.as_ref();
         self.view.session.closed.is_some()
             || command.is_none_or(|command| command.end.is_some() && command.left_running == 0)
@@ -155,7 +155,7 @@ impl Source {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub(super) fn read(
+    pub(in crate::cli) fn read(
         &self,
         from: u64,
         to: u64,
@@ -167,8 +167,13 @@ impl Source {
         }
     }
 
+    /// Its files, once there are any.
+    pub(in crate::cli) fn tape(&self) -> Option<&Tape> {
+        self.tape.as_ref()
+    }
+
     /// For how long nothing was printed.
-    pub(super) fn quiet(&self) -> Duration {
+    pub(in crate::cli) fn quiet(&self) -> Duration {
         self.grown_at.elapsed()
     }
 
@@ -176,7 +181,7 @@ impl Source {
     ///
     /// # Errors
     /// When the coordinator cannot be talked to.
-    pub(super) fn next(&mut self, patience: Option<Duration>) -> Result<Next, Failure> {
+    pub(in crate::cli) fn next(&mut self, patience: Option<Duration>) -> Result<Next, Failure> {
         let Some(live) = &mut self.live else {
             // Nothing changes any more: only time passes.
             std::thread::sleep(patience.unwrap_or(TICK));

@@ -62,7 +62,9 @@ impl Begin {
     pub(super) fn call(&self) -> Call {
         match self.clone() {
             Self::Submit(submit) => Call::Submit { submit },
-            Self::Resume { run, options, env, detach } => Call::Resume { run, options, env, detach },
+            Self::Resume { run, options, env, detach } => {
+                Call::Resume { run, options, env, detach }
+            }
         }
     }
 
@@ -370,14 +372,12 @@ impl Follower<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::stand_in::{StandIn, ended_report, report, submit};
+    use super::super::stand_in::{Script, StandIn, ended_report, report, submit};
     use std::sync::Arc;
 
     use super::follow as follow_run;
     use super::*;
     use crate::domain::outcome::RunOutcome;
-
-    type Script = Box<dyn FnOnce(&mut StandIn) + Send>;
 
     /// Follows a run at one coordinator after the other.
     fn through(scripts: Vec<Script>) -> Result<Box<RunReport>, Failure> {
@@ -471,32 +471,28 @@ mod tests {
 
     #[test]
     fn a_run_outlives_three_coordinators() {
-        let report = through(
-            vec![
-                Box::new(submitted),
-                rejoined_and_lost(),
-                rejoined_and_lost(),
-                Box::new(|stand_in| {
-                    rejoined(stand_in);
-                    stand_in.notice(Notice::RunEnded { report: Box::new(ended_report(1)) });
-                }),
-            ],
-        );
+        let report = through(vec![
+            Box::new(submitted),
+            rejoined_and_lost(),
+            rejoined_and_lost(),
+            Box::new(|stand_in| {
+                rejoined(stand_in);
+                stand_in.notice(Notice::RunEnded { report: Box::new(ended_report(1)) });
+            }),
+        ]);
         assert_eq!(report.unwrap().exit_code, Some(1));
     }
 
     #[test]
     fn a_run_that_ended_in_the_gap_has_its_report() {
-        let report = through(
-            vec![
-                Box::new(submitted),
-                Box::new(|stand_in| {
-                    stand_in.welcome();
-                    let (id, _) = stand_in.asked();
-                    stand_in.reply(id, Answer::Report { report: Box::new(ended_report(0)) });
-                }),
-            ],
-        );
+        let report = through(vec![
+            Box::new(submitted),
+            Box::new(|stand_in| {
+                stand_in.welcome();
+                let (id, _) = stand_in.asked();
+                stand_in.reply(id, Answer::Report { report: Box::new(ended_report(0)) });
+            }),
+        ]);
         assert_eq!(report.unwrap().exit_code, Some(0));
     }
 

@@ -22,6 +22,9 @@ use crate::domain::result::SCHEMA_VERSION;
 use crate::domain::time::Timestamp;
 use crate::report::record::RunReport;
 
+/// What a stand-in does with its client.
+pub(super) type Script = Box<dyn FnOnce(&mut StandIn) + Send>;
+
 pub(super) struct StandIn {
     stream: UnixStream,
     decoder: Decoder,
@@ -45,9 +48,7 @@ impl StandIn {
 
     /// Coordinators one after the other, each for the client that comes next; and what waits until
     /// all have kept to their scripts. Whoever connects beyond them is told that there is none.
-    pub(super) fn row(
-        scripts: Vec<Box<dyn FnOnce(&mut Self) + Send>>,
-    ) -> (Connect, impl FnOnce()) {
+    pub(super) fn row(scripts: Vec<Script>) -> (Connect, impl FnOnce()) {
         let mut sockets = VecDeque::new();
         let mut threads = Vec::new();
         for script in scripts {

@@ -87,7 +87,7 @@ impl Desk {
             Call::Exec { exec } => self.exec(asker, *exec, now),
             Call::Reclaim { ticket, session } => {
                 self.reclaim(asker, &ticket, session.as_deref(), now);
-            },
+            }
             Call::ExecStart { exec } => self.exec_start(asker, *exec, now),
             Call::Wait { session, command, wait_ms } => {
                 self.wait(asker, &session, command, wait_ms, now);
@@ -312,11 +312,9 @@ pub(super) fn kind_of(call: &Call) -> role::Call {
         Call::Submit { .. } => role::Call::Submit,
         Call::WatchRun { .. } => role::Call::WatchRun,
         Call::CancelRun { .. } | Call::Rejoin { .. } | Call::Resume { .. } => role::Call::ChangeRun,
-        Call::ListRuns
-        | Call::Report { .. }
-        | Call::ListSessions
-        | Call::Status
-        | Call::Board => role::Call::Read,
+        Call::ListRuns | Call::Report { .. } | Call::ListSessions | Call::Status | Call::Board => {
+            role::Call::Read
+        }
         Call::Task { task } => match &**task {
             TaskCall::List | TaskCall::Show { .. } | TaskCall::Wait { .. } => role::Call::Read,
             TaskCall::Cancel { .. } | TaskCall::Retry { .. } => role::Call::ChangeRun,

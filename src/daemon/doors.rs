@@ -50,7 +50,12 @@ pub(super) async fn listen(listener: UnixListener, inbox: mpsc::Sender<Event>) {
     }
 }
 
-async fn serve_client(stream: UnixStream, connection: ConnectionId, inbox: mpsc::Sender<Event>, peer: Peer) {
+async fn serve_client(
+    stream: UnixStream,
+    connection: ConnectionId,
+    inbox: mpsc::Sender<Event>,
+    peer: Peer,
+) {
     let Ok((reader, responses, drained)) = ends(stream) else { return };
     let writing = tokio::spawn(drained);
     let connected = Event::Connected { connection, responses: responses.clone(), peer };
@@ -176,7 +181,9 @@ fn unknown_call(error: &str) -> Failure {
 }
 
 fn ungreeted() -> Failure {
-    of_version("a connection begins with `hello`, and both sides have to agree on the version".to_owned())
+    of_version(
+        "a connection begins with `hello`, and both sides have to agree on the version".to_owned(),
+    )
 }
 
 fn foreign(error: &str) -> Failure {

@@ -225,7 +225,8 @@ impl Desk {
             hint: Some(hint.to_owned()),
         };
         if self.line_of(&inside).len() >= DEPTH_MAX {
-            let message = format!("sessions within sessions are {DEPTH_MAX} deep here, as deep as may be");
+            let message =
+                format!("sessions within sessions are {DEPTH_MAX} deep here, as deep as may be");
             return Err(refusal(message, "run the command directly"));
         }
         let of_inside = |parent: &Option<SessionId>| parent.as_ref() == Some(&inside);
@@ -293,8 +294,7 @@ mod tests {
     #[test]
     fn a_process_comes_from_its_parents() {
         let own = std::process::id();
-        let mut child =
-            std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         let lineage = Lineage::of(child.id()).unwrap();
         child.kill().unwrap();
         child.wait().unwrap();

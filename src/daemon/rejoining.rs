@@ -77,11 +77,7 @@ impl Desk {
         let mut options = with.options.clone().unwrap_or_else(|| run.options.clone());
         options.seed = names::seed();
         let resumed =
-            Record::RunResumed {
-                run: id.clone(),
-                options: options.clone(),
-                detached: with.detach,
-            };
+            Record::RunResumed { run: id.clone(), options: options.clone(), detached: with.detach };
         self.record_durably(resumed, now);
         self.used_for_run();
         if !self.reopen(id) {

@@ -121,12 +121,7 @@ impl Run {
 }
 
 impl Desk {
-    pub(super) fn submit(
-        &mut self,
-        asker: Asker,
-        submit: Submit,
-        now: Timestamp,
-    ) {
+    pub(super) fn submit(&mut self, asker: Asker, submit: Submit, now: Timestamp) {
         let Asker { connection, request: id } = asker;
         let Submit { plan, selected, mut options, env, run, detach } = submit;
         if let Some(run) = run.as_ref().filter(|run| !self.is_free(run)) {

@@ -162,7 +162,9 @@ impl fmt::Display for Denial {
         f.write_str(match self {
             Self::PersonsOnly => "a process inside a session may not do this",
             Self::OtherSession => "a process inside a session has no say over another session",
-            Self::OtherRun => "a process inside a session has no say over a run that it did not start",
+            Self::OtherRun => {
+                "a process inside a session has no say over a run that it did not start"
+            }
             Self::OwnRun => "a process inside a session has no say over the run that it works for",
             Self::WaitsForItself => {
                 "a command for this very session would wait for the one that asks"
@@ -203,8 +205,10 @@ mod tests {
 
     #[test]
     fn the_table() {
-        let rows = ["yyyy", "yyyy", "yyyy", "yyyy", "y-y-", "y-y-", "y-y-", "yyyy", "yyyy", "yyy-",
-            "yyy-", "y-y-", "yyy-", "----"];
+        let rows = [
+            "yyyy", "yyyy", "yyyy", "yyyy", "y-y-", "y-y-", "y-y-", "yyyy", "yyyy", "yyy-", "yyy-",
+            "y-y-", "yyy-", "----",
+        ];
         for (call, expected) in CALLS.into_iter().zip(rows) {
             assert_eq!(row(Role::Session, call), expected, "{call:?}");
             assert_eq!(row(Role::Person, call), "yyyy", "{call:?}");

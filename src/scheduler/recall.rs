@@ -201,9 +201,15 @@ impl Recalled {
     /// A run that was accepted then.
     fn submitted(fact: &Fact, at: Timestamp) -> Option<Self> {
         let Fact::RunSubmitted {
-            plan, options, selected, allowed, detached, open_ended, parent, ..
-        } =
-            fact
+            plan,
+            options,
+            selected,
+            allowed,
+            detached,
+            open_ended,
+            parent,
+            ..
+        } = fact
         else {
             return None;
         };

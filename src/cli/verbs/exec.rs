@@ -217,7 +217,7 @@ fn ask(place: &Place, wanted: &Wanted) -> Result<CommandResult, Failure> {
         let place = place.clone();
         Arc::new(move || place.connect_or_start())
     };
-    Asking { wanted, connect, interrupted: false, begun: false }.to_the_end(&mut inbox).map_err(
+    Asking { wanted, connect, interrupted: false, begun: false }.until_the_end(&mut inbox).map_err(
         |failure| match failure.kind {
             Kind::Coordinator if failure.hint.is_none() => {
                 failure.hint(format!("its log is `{}`", place.log().display()))
@@ -249,7 +249,7 @@ enum Stopped {
 }
 
 impl Asking<'_> {
-    fn to_the_end(&mut self, inbox: &mut Inbox) -> Result<CommandResult, Failure> {
+    fn until_the_end(&mut self, inbox: &mut Inbox) -> Result<CommandResult, Failure> {
         let interrupted = || Failure::new(Kind::Interrupted, "interrupted");
         let mut losses = 0;
         loop {
@@ -290,7 +290,9 @@ impl Asking<'_> {
         loop {
             match inbox.next(TICK) {
                 Event::Connected(Ok(connection)) => return Ok(connection),
-                Event::Connected(Err(failure)) if self.begun => return Err(self.unknown(&failure.message)),
+                Event::Connected(Err(failure)) if self.begun => {
+                    return Err(self.unknown(&failure.message));
+                }
                 Event::Connected(Err(failure)) => return Err(failure),
                 Event::Interrupt if !self.begun || self.interrupted => {
                     return Err(Failure::new(Kind::Interrupted, "interrupted"));
@@ -339,10 +341,9 @@ impl Asking<'_> {
 
     fn call(&self) -> Call {
         match (&self.wanted.ticket, self.begun) {
-            (Some(ticket), true) => Call::Reclaim {
-                ticket: ticket.clone(),
-                session: self.wanted.session.clone(),
-            },
+            (Some(ticket), true) => {
+                Call::Reclaim { ticket: ticket.clone(), session: self.wanted.session.clone() }
+            }
             _ => Call::Exec { exec: Box::new(self.wanted.clone()) },
         }
     }
@@ -420,7 +421,7 @@ fn remarks(result: &CommandResult) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::stand_in::StandIn;
+    use crate::cli::stand_in::{Script, StandIn};
 
     #[test]
     fn scripts_that_no_shell_can_take_are_refused_with_their_place() {
@@ -471,8 +472,6 @@ mod tests {
         .unwrap()
     }
 
-    type Script = Box<dyn FnOnce(&mut StandIn) + Send>;
-
     /// Runs it at one coordinator after the other, each of which keeps to its script.
     fn run(interrupts: usize, scripts: Vec<Script>) -> Result<CommandResult, Failure> {
         let (connect, threads) = StandIn::row(scripts);
@@ -480,7 +479,7 @@ mod tests {
         let wanted = wanted();
         let mut asking = Asking { wanted: &wanted, connect, interrupted: false, begun: false };
         asking.interrupted = interrupts > 0;
-        let answer = asking.to_the_end(&mut inbox);
+        let answer = asking.until_the_end(&mut inbox);
         drop(inbox);
         threads();
         answer
@@ -518,33 +517,40 @@ mod tests {
 
     #[test]
     fn a_result_comes_back() {
-        let result = run(0, alone(|stand_in| {
-            stand_in.welcome();
-            let (id, call) = stand_in.asked();
-            assert_eq!(call, Call::Exec { exec: Box::new(wanted()) });
-            let result = Box::new(result("completed", "null"));
-            stand_in.reply(id, Answer::Ran { result });
-        }));
+        let result = run(
+            0,
+            alone(|stand_in| {
+                stand_in.welcome();
+                let (id, call) = stand_in.asked();
+                assert_eq!(call, Call::Exec { exec: Box::new(wanted()) });
+                let result = Box::new(result("completed", "null"));
+                stand_in.reply(id, Answer::Ran { result });
+            }),
+        );
         assert!(result.is_ok_and(|result| exit::of_command(&result) == 0));
     }
 
     #[test]
     fn an_interrupt_goes_to_the_command() {
-        let result = run(1, alone(|stand_in| {
-            stand_in.welcome();
-            let (exec, _) = stand_in.asked();
-            let (id, call) = stand_in.asked();
-            assert_eq!(call, Call::CancelExec { request: exec });
-            stand_in.reply(id, Answer::Cancelling);
-            let result = Box::new(result("failed", r#"{"kind": "interrupted"}"#));
-            stand_in.reply(exec, Answer::Ran { result });
-        }));
+        let result = run(
+            1,
+            alone(|stand_in| {
+                stand_in.welcome();
+                let (exec, _) = stand_in.asked();
+                let (id, call) = stand_in.asked();
+                assert_eq!(call, Call::CancelExec { request: exec });
+                stand_in.reply(id, Answer::Cancelling);
+                let result = Box::new(result("failed", r#"{"kind": "interrupted"}"#));
+                stand_in.reply(exec, Answer::Ran { result });
+            }),
+        );
         assert!(result.is_ok_and(|result| exit::of_command(&result) == exit::INTERRUPTED));
     }
 
     #[test]
     fn a_lost_command_is_reclaimed_by_its_ticket() {
-        let reclaims = |call: &Call| *call == Call::Reclaim { ticket: "t".repeat(26), session: None };
+        let reclaims =
+            |call: &Call| *call == Call::Reclaim { ticket: "t".repeat(26), session: None };
         let result = run(0, vec![dies(false), dies(true), dies(true), runs(reclaims)]);
         assert!(result.is_ok(), "{result:?}");
     }

@@ -250,7 +250,10 @@ impl Run {
                 false => output::print(summary::for_stdout(report, telling))?,
             }
             if can_go_on(report) {
-                output::note(format!("to go on with it: callboard run --resume {}\n", report.run_id));
+                output::note(format!(
+                    "to go on with it: callboard run --resume {}\n",
+                    report.run_id
+                ));
             }
         }
         Ok(code)
@@ -265,7 +268,10 @@ fn can_go_on(report: &RunReport) -> bool {
         Some(_) => report.tasks.iter().any(|task| {
             matches!(
                 task.state,
-                TaskState::Cancelled | TaskState::Skipped | TaskState::Escalated | TaskState::Blocked
+                TaskState::Cancelled
+                    | TaskState::Skipped
+                    | TaskState::Escalated
+                    | TaskState::Blocked
                     | TaskState::Ready
             )
         }),

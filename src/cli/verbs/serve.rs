@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::failure::Failure;
 use crate::cli::coordinator::{self, Start};
+use crate::cli::failure::Failure;
 use crate::cli::{exit, sources};
 
 /// Be the coordinator of a workspace.

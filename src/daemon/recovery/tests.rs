@@ -608,7 +608,7 @@ fn a_command_is_closed_that_nobody_claims_and_answered_for_who_does() {
     else {
         panic!("{:?}", desk.actions)
     };
-    assert_eq!(failure.kind, FailureKind::NotFound);
+    assert_eq!(failure.kind, FailureKind::Unknown);
     desk.pass(Duration::from_millis(DESERTED_MS - 1));
     desk.ask(Call::Reclaim { ticket: "ticket".to_owned(), session: None });
     desk.pass(Duration::from_millis(DESERTED_MS));

@@ -26,9 +26,7 @@ fn coordinator(house: &House) -> i64 {
 fn kill_coordinator(house: &House) -> i64 {
     let pid = coordinator(house);
     signal(pid, "KILL");
-    wait_for("the coordinator is gone", || {
-        if lives(pid) { Err(pid.to_string()) } else { Ok(()) }
-    });
+    wait_for("the coordinator is gone", || if lives(pid) { Err(pid.to_string()) } else { Ok(()) });
     pid
 }
 

@@ -49,7 +49,9 @@ fn other_versions_are_told_and_the_coordinator_serves_on() {
     assert_eq!(house.call(&["exec", "-c", "true"]).code, 0);
     let before = coordinator(&house);
     let ours = env!("CARGO_PKG_VERSION");
-    for version in [callboard::control::CONTROL_VERSION - 1, callboard::control::CONTROL_VERSION + 1] {
+    for version in
+        [callboard::control::CONTROL_VERSION - 1, callboard::control::CONTROL_VERSION + 1]
+    {
         let mut stream = connect(&house);
         let answer = ask(&mut stream, &hello(version));
         assert_eq!(answer["failure"]["kind"], "version", "{answer}");

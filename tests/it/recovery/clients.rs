@@ -185,7 +185,8 @@ fn a_command_is_reclaimed_by_its_ticket_with_the_result_that_it_would_have_had()
         }
         ward.revive();
         let mut client = Wire::open(&ward);
-        let unknown = client.ask(Call::Reclaim { ticket: "abcdefghjkmnpqr0".to_owned(), session: None });
+        let unknown =
+            client.ask(Call::Reclaim { ticket: "abcdefghjkmnpqr0".to_owned(), session: None });
         assert_eq!(unknown.unwrap_err().kind, FailureKind::NotFound);
         let asked = client.send(Call::Reclaim { ticket: ticket.to_owned(), session: None });
         ward.house.write("go", "");

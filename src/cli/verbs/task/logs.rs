@@ -189,7 +189,13 @@ impl Logs {
                 Err(failure) => return Err(failure),
             },
         };
-        Ok(Some(FoundSession { id, command: None, place: place.clone(), shelf: shelf.clone(), state }))
+        Ok(Some(FoundSession {
+            id,
+            command: None,
+            place: place.clone(),
+            shelf: shelf.clone(),
+            state,
+        }))
     }
 
     /// A session that has left nothing: it never opened, or its retention is over.

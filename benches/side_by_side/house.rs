@@ -71,7 +71,7 @@ impl House {
             next: 0,
             cwd: self.workspace(),
         };
-        client.ask(Call::Hello { version: CONTROL_VERSION });
+        client.ask(Call::Hello { version: CONTROL_VERSION, callboard: None });
         client
     }
 

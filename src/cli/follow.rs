@@ -176,7 +176,7 @@ impl Follower<'_> {
             }
             Event::Interrupt => self.interrupted().map(|()| None),
             Event::Connected(Ok(connection)) => self.connected(connection).map(|()| None),
-            Event::Connected(Err(failure)) => Err(self.left(failure)),
+            Event::Connected(Err(failure)) => self.not_connected(failure).map(|()| None),
             Event::Wire(Ok(Response::Notice { notice })) => self.notice(*notice),
             Event::Wire(Ok(Response::Reply { id, answer })) => self.answer(id, *answer),
             Event::Wire(Ok(Response::Refusal { id, failure })) => {
@@ -212,6 +212,18 @@ impl Follower<'_> {
                 self.send(Question::Rejoin, call)
             }
         }
+    }
+
+    /// One that was started and died at once may have been killed, as the one before it was: a run
+    /// that goes on is worth another try.
+    fn not_connected(&mut self, failure: Failure) -> Result<(), Failure> {
+        self.losses += 1;
+        let may_help = failure.kind == Kind::Coordinator && self.run.is_some();
+        if !may_help || self.losses >= TRIES {
+            return Err(self.left(failure));
+        }
+        self.wire = Wire::Resting(Instant::now() + pause(self.losses));
+        Ok(())
     }
 
     fn answer(&mut self, id: u64, answer: Answer) -> Heard {

@@ -182,8 +182,14 @@ fn results_are_read_without_a_coordinator() {
     wait_until(&house, "s", "busy");
     let status = house.call(&["status", "--json"]).json();
     let pid = status["coordinator"]["pid"].to_string();
-    assert!(std::process::Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
+    let signal = |name: &str| {
+        assert!(std::process::Command::new("kill").args([name, &pid]).status().unwrap().success());
+    };
+    // Its client goes as well, and it cannot notice: a client would bring another one.
+    signal("-STOP");
+    child.kill().unwrap();
     child.wait().unwrap();
+    signal("-KILL");
     wait_for("the coordinator to be gone", || {
         let status = house.call(&["status", "--json"]).json();
         if status["coordinator"].is_null() { Ok(()) } else { Err(status.to_string()) }

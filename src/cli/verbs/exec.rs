@@ -287,9 +287,18 @@ impl Asking<'_> {
     /// A coordinator, looked for while Ctrl-C is heard.
     fn connection(&mut self, inbox: &mut Inbox) -> Result<Connection, Failure> {
         inbox.look_for(&self.connect)?;
+        let mut failed = 0;
         loop {
             match inbox.next(TICK) {
                 Event::Connected(Ok(connection)) => return Ok(connection),
+                // It may have been killed as the one before it was.
+                Event::Connected(Err(failure))
+                    if self.begun && failure.kind == Kind::Coordinator && failed + 1 < TRIES =>
+                {
+                    failed += 1;
+                    std::thread::sleep(pause(failed));
+                    inbox.look_for(&self.connect)?;
+                }
                 Event::Connected(Err(failure)) if self.begun => {
                     return Err(self.unknown(&failure.message));
                 }

@@ -20,7 +20,7 @@ use crate::cli::{exit, output, records, starter, summary, ticket, waves};
 use crate::control::{Answer, Submit};
 use crate::domain::event::RunOptions;
 use crate::domain::ids::RunId;
-use crate::domain::outcome::{RunOutcome, TaskState};
+use crate::domain::outcome::RunOutcome;
 use crate::domain::plan::Plan;
 use crate::domain::result::SCHEMA_VERSION;
 use crate::report::flaky;
@@ -245,36 +245,24 @@ impl Run {
             output::print_json(report)?;
         } else {
             let telling = if self.quiet { Telling::Failures } else { Telling::All };
+            let more = match can_go_on(report) && !self.quiet {
+                true => format!("to go on with it: callboard run --resume {}\n", report.run_id),
+                false => String::new(),
+            };
             match self.report.iter().any(Target::is_stdout) {
-                true => output::note(plain(report, telling)),
-                false => output::print(summary::for_stdout(report, telling))?,
-            }
-            if can_go_on(report) {
-                output::note(format!(
-                    "to go on with it: callboard run --resume {}\n",
-                    report.run_id
-                ));
+                true => output::note(plain(report, telling) + &more),
+                false => output::print(summary::for_stdout(report, telling) + &more)?,
             }
         }
         Ok(code)
     }
 }
 
-/// Whether `--resume` may help: what is unfinished would be tried again.
+/// Whether `--resume` helps: a run that has simply failed would come to the same again.
 fn can_go_on(report: &RunReport) -> bool {
     match report.outcome {
-        Some(RunOutcome::Succeeded) | None => false,
-        // What has failed stays so.
-        Some(_) => report.tasks.iter().any(|task| {
-            matches!(
-                task.state,
-                TaskState::Cancelled
-                    | TaskState::Skipped
-                    | TaskState::Escalated
-                    | TaskState::Blocked
-                    | TaskState::Ready
-            )
-        }),
+        Some(RunOutcome::Cancelled | RunOutcome::Escalated | RunOutcome::Incomplete) => true,
+        Some(RunOutcome::Succeeded | RunOutcome::Failed | RunOutcome::Environment) | None => false,
     }
 }
 

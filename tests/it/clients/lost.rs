@@ -163,7 +163,7 @@ fn a_cancelled_run_is_resumed_and_a_succeeded_one_is_not() {
         .as_str()
         .unwrap()
         .to_owned();
-    assert!(called.stderr.contains(&format!("callboard run --resume {run}")), "{called:?}");
+    assert!(called.stdout.contains(&format!("callboard run --resume {run}")), "{called:?}");
     house.write("go", "");
     let resumed = house.call(&["run", "--resume", &run, "--jobs", "2", "--json"]);
     assert_eq!(resumed.code, 0, "{resumed:?}");

@@ -187,7 +187,11 @@ fn a_run_that_goes_on_is_joined() {
     let called = house.call(&["run", "m.toml", "--detach", "--json"]);
     let run = called.json()["run_id"].as_str().unwrap().to_owned();
     lines(&house, "began", 1);
-    let joined = start(&house, &["run", "--resume", &run, "--json"]);
+    let mut joined = start(&house, &["run", "--resume", &run]);
+    // It says so once it follows.
+    let mut told = [0; 4];
+    joined.stderr.as_mut().unwrap().read_exact(&mut told).unwrap();
+    assert_eq!(&told, b"run ");
     house.write("go", "");
     let joined = end(joined);
     assert_eq!(joined.code, 1, "{joined:?}");

@@ -142,7 +142,6 @@ fn submitted(run: RunId) -> Event {
         detached: true,
         open_ended: false,
         parent: None,
-        ticket: None,
     }
 }
 

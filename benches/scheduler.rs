@@ -111,6 +111,7 @@ fn story(run: &str, tasks: usize, is_standing: bool) -> Vec<Fact> {
         allowed: BTreeMap::new(),
         detached: true,
         open_ended: is_standing,
+        parent: None,
     }];
     facts.extend(added.into_iter().map(|task| Fact::TaskAdded {
         run: id.clone(),

@@ -261,7 +261,8 @@ impl From<WireError> for Failure {
         match error {
             WireError::Refused(refusal) => refusal.into(),
             WireError::Version { pid, .. } => fail(Kind::Version).hint(format!(
-                "`callboard serve --replace` takes its work over; or end it with `kill {pid}`"
+                "`callboard serve --replace` puts one of this version in its place, and what runs goes \
+                 on; `kill {pid}` ends it with all that it runs"
             )),
             WireError::Stuck { pid } => fail(Kind::Coordinator)
                 .hint(format!("look at it with `ps {pid}`; `kill {pid}` ends it")),

@@ -5,8 +5,8 @@
 //! of it. A coordinator that is lost is followed by another one, which has the run from the journal.
 //!
 //! ```text
-//!   Submit{ticket} ──► Submitted, Notice … ──► RunEnded
-//!        lost before the answer: Submit again, with the same ticket
+//!   Submit{run} ──► Submitted, Notice … ──► RunEnded
+//!        lost before the answer: Submit again, with the same id
 //!        lost after it: Rejoin{run} ──► Report, Notice … ──► RunEnded
 //!   Ctrl-C ──► CancelRun{now: false} … CancelRun{now: true}
 //! ```
@@ -54,8 +54,6 @@ pub(super) enum Begin {
         env: ClientEnv,
         /// True when it outlives us.
         detach: bool,
-        /// This request's own name.
-        ticket: String,
     },
 }
 
@@ -64,8 +62,8 @@ impl Begin {
     pub(super) fn call(&self) -> Call {
         match self.clone() {
             Self::Submit(submit) => Call::Submit { submit },
-            Self::Resume { run, options, env, detach, ticket } => {
-                Call::Resume { run, options, env, detach, ticket: Some(ticket) }
+            Self::Resume { run, options, env, detach } => {
+                Call::Resume { run, options, env, detach }
             }
         }
     }
@@ -178,7 +176,7 @@ impl Follower<'_> {
             }
             Event::Interrupt => self.interrupted().map(|()| None),
             Event::Connected(Ok(connection)) => self.connected(connection).map(|()| None),
-            Event::Connected(Err(failure)) => Err(self.left(failure)),
+            Event::Connected(Err(failure)) => self.not_connected(failure).map(|()| None),
             Event::Wire(Ok(Response::Notice { notice })) => self.notice(*notice),
             Event::Wire(Ok(Response::Reply { id, answer })) => self.answer(id, *answer),
             Event::Wire(Ok(Response::Refusal { id, failure })) => {
@@ -214,6 +212,18 @@ impl Follower<'_> {
                 self.send(Question::Rejoin, call)
             }
         }
+    }
+
+    /// One that was started and died at once may have been killed, as the one before it was: a run
+    /// that goes on is worth another try.
+    fn not_connected(&mut self, failure: Failure) -> Result<(), Failure> {
+        self.losses += 1;
+        let may_help = failure.kind == Kind::Coordinator && self.run.is_some();
+        if !may_help || self.losses >= TRIES {
+            return Err(self.left(failure));
+        }
+        self.wire = Wire::Resting(Instant::now() + pause(self.losses));
+        Ok(())
     }
 
     fn answer(&mut self, id: u64, answer: Answer) -> Heard {
@@ -374,14 +384,12 @@ impl Follower<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::stand_in::{StandIn, ended_report, report, submit};
+    use super::super::stand_in::{Script, StandIn, ended_report, report, submit};
     use std::sync::Arc;
 
     use super::follow as follow_run;
     use super::*;
     use crate::domain::outcome::RunOutcome;
-
-    type Script = Box<dyn FnOnce(&mut StandIn) + Send>;
 
     /// Follows a run at one coordinator after the other.
     fn through(scripts: Vec<Script>) -> Result<Box<RunReport>, Failure> {

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Once;
+use std::sync::{Arc, Once};
 
 use serde::de::DeserializeOwned;
 
@@ -13,8 +13,10 @@ use super::failure::{Failure, Kind};
 use super::{coordinator, exit, output};
 use crate::control::{RunLine, TaskLine, Waiting};
 use crate::domain::board::BoardView;
+use crate::domain::event::RunOptions;
 use crate::domain::ids::{RunId, WorkspaceId};
 use crate::domain::outcome::{RunOutcome, TaskCause, TaskReason, TaskState};
+use crate::domain::plan::Plan;
 use crate::domain::result::SCHEMA_VERSION;
 use crate::journal::{self, JournalError};
 use crate::report::record::{RunReport, TaskReport};
@@ -149,6 +151,32 @@ pub(super) fn recall(state: &Path) -> Result<Recall, Failure> {
             Ok(recall)
         }
     }
+}
+
+/// What is needed to go on with a run: its plan and its options.
+///
+/// # Errors
+/// When it is not known, has succeeded, or ended too long ago.
+pub(super) fn to_resume(state: &Path, run: &RunId) -> Result<(Arc<Plan>, RunOptions), Failure> {
+    let recall = recall(state)?;
+    let Some(recalled) = recall.run(run) else {
+        return Err(match report(state, run)? {
+            Some(report) if report.outcome == Some(RunOutcome::Succeeded) => has_succeeded(run),
+            Some(_) => {
+                let message = format!("run `{run}` ended too long ago to be resumed");
+                Failure::usage(message).hint("run its manifest again")
+            }
+            None => unknown_run(run),
+        });
+    };
+    if matches!(recalled.ended, Some((RunOutcome::Succeeded, _))) {
+        return Err(has_succeeded(run));
+    }
+    Ok((Arc::clone(&recalled.plan), recalled.options.clone()))
+}
+
+fn has_succeeded(run: &RunId) -> Failure {
+    Failure::usage(format!("run `{run}` has succeeded: nothing of it is left to do"))
 }
 
 /// How a run ended; one that has not, and has no coordinator, is incomplete.

@@ -22,13 +22,13 @@ use crate::domain::result::SCHEMA_VERSION;
 use crate::domain::time::Timestamp;
 use crate::report::record::RunReport;
 
+/// What a stand-in does with its client.
+pub(super) type Script = Box<dyn FnOnce(&mut StandIn) + Send>;
+
 pub(super) struct StandIn {
     stream: UnixStream,
     decoder: Decoder,
 }
-
-/// What a coordinator of tests says and hears.
-pub(super) type Script = Box<dyn FnOnce(&mut StandIn) + Send>;
 
 impl StandIn {
     /// Listens, and keeps to `script` with the first client that comes; gone after that.
@@ -123,15 +123,9 @@ pub(super) fn submit() -> Submit {
         default_shell: Default::default(),
         tasks: Vec::new(),
     };
-    let (selected, detach, ticket) = (None, false, Some("t1".to_owned()));
-    Submit {
-        plan,
-        selected,
-        options: RunOptions::default(),
-        env: ClientEnv::default(),
-        detach,
-        ticket,
-    }
+    let (selected, detach) = (None, false);
+    let (options, env) = (RunOptions::default(), ClientEnv::default());
+    Submit { plan, selected, options, env, run: Some("R1".into()), detach }
 }
 
 /// A run that goes on.

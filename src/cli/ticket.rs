@@ -1,20 +1,28 @@
-//! A request's own name: unguessable, since whoever knows it may have the answer.
+//! Names that a client chooses for what it asks for, so that it finds it again after the coordinator
+//! was lost: unguessable, for whoever knows one may claim what it stands for.
 
-use rand::RngExt as _;
+use rand::RngExt;
 
-/// Crockford's base 32, lower case.
-const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-/// 26 letters have 130 bits.
-const LETTERS: usize = 26;
+use crate::domain::ids::RunId;
+use crate::domain::letters::{RUN_LETTERS, TICKET_LETTERS, letters};
 
-/// A fresh one.
-pub(super) fn fresh() -> String {
-    let mut rng = rand::rng();
-    (0..LETTERS).map(|_| char::from(ALPHABET[rng.random_range(0..ALPHABET.len())])).collect()
+/// A run's id.
+pub(super) fn run() -> RunId {
+    RunId::new(format!("r-{}", random(RUN_LETTERS)))
 }
 
-/// The session that a coordinator makes for an `exec` with this ticket, if it makes one of its own:
-/// with it what was printed can be read whatever else was lost.
+/// A command's ticket.
+pub(super) fn command() -> String {
+    random(TICKET_LETTERS)
+}
+
+/// The session that a coordinator makes for a command with this ticket, if it makes one: with it
+/// what was printed can be read whatever else was lost.
 pub(super) fn session(ticket: &str) -> String {
     format!("s-{}", ticket.get(..16).unwrap_or(ticket))
+}
+
+fn random(count: usize) -> String {
+    let mut rng = rand::rng();
+    letters((0..count).map(|_| rng.random()))
 }

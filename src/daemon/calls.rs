@@ -66,8 +66,8 @@ impl Desk {
                 None => self.refuse(connection, id, unknown_run(run.as_str())),
             },
             Call::Rejoin { run, env } => self.rejoin(asker, &run, env, now),
-            Call::Resume { run, options, env, detach, ticket } => {
-                self.resume(asker, &run, Resumption { options, env, detach, ticket }, now);
+            Call::Resume { run, options, env, detach } => {
+                self.resume(asker, &run, Resumption { options, env, detach }, now);
             }
             Call::HandOver => self.hand_over(asker),
             Call::Status => {
@@ -321,6 +321,11 @@ pub(super) fn kind_of(call: &Call) -> role::Call {
         Call::ListRuns | Call::Report { .. } | Call::ListSessions | Call::Status | Call::Board => {
             role::Call::Read
         }
+        Call::Task { task } => match &**task {
+            TaskCall::List | TaskCall::Show { .. } | TaskCall::Wait { .. } => role::Call::Read,
+            TaskCall::Cancel { .. } | TaskCall::Retry { .. } => role::Call::ChangeRun,
+            TaskCall::Dispatch { .. } => role::Call::Submit,
+        },
         Call::Exec { .. } => role::Call::Exec,
         Call::ExecStart { .. } => role::Call::ExecStart,
         Call::Reclaim { .. } | Call::CancelExec { .. } => role::Call::OwnExec,
@@ -332,11 +337,6 @@ pub(super) fn kind_of(call: &Call) -> role::Call {
         Call::Attach { .. } | Call::Detach { .. } => role::Call::Attach,
         Call::CloseSession { .. } => role::Call::CloseSession,
         Call::HandOver => role::Call::HandOver,
-        Call::Task { task } => match **task {
-            TaskCall::List | TaskCall::Show { .. } | TaskCall::Wait { .. } => role::Call::Read,
-            TaskCall::Cancel { .. } | TaskCall::Retry { .. } => role::Call::ChangeRun,
-            TaskCall::Dispatch { .. } => role::Call::Submit,
-        },
     }
 }
 

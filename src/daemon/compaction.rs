@@ -153,7 +153,6 @@ mod tests {
             allowed: Default::default(),
             detached: true,
             open_ended: false,
-            ticket: None,
             parent: None,
         }
     }

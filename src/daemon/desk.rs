@@ -20,7 +20,6 @@ use super::pending::Pending;
 use super::runs::Run;
 use super::sessions::Session;
 use super::tasks::TaskWaits;
-use super::tickets::Tickets;
 use crate::control::{ClosedWhy, Failure, FailureKind, Response, RunLine};
 use crate::domain::board::{BoardEntry, Version, Writer};
 use crate::domain::claim::Claim;
@@ -89,8 +88,6 @@ pub(super) struct Desk {
     pub(super) clients: BTreeSet<ConnectionId>,
     /// Who they are. One that is not in it is a person.
     pub(super) peers: HashMap<ConnectionId, Peer>,
-    /// Clients' own names for runs.
-    pub(super) tickets: Tickets,
     pub(super) durations: Durations,
     /// Requests that wait for something in a session.
     pub(super) pending: Pending,
@@ -146,7 +143,6 @@ impl Desk {
             names: HashMap::new(),
             clients: BTreeSet::new(),
             peers: HashMap::new(),
-            tickets: Tickets::default(),
             durations: history.durations,
             pending: Pending::default(),
             task_waits: TaskWaits::default(),

@@ -227,7 +227,6 @@ impl Desk {
                 allowed: env.allowed.clone(),
                 detached: true,
                 open_ended: true,
-                ticket: None,
                 parent: None,
             },
             now,
@@ -235,6 +234,7 @@ impl Desk {
         let standing = Run {
             id: run.clone(),
             plan: Arc::new(plan.clone()),
+            parent: None,
             options,
             schedule,
             started_at: now,
@@ -248,7 +248,6 @@ impl Desk {
             attempts: BTreeMap::new(),
             warm: Vec::new(),
             brisk: false,
-            parent: None,
         };
         self.runs.insert(run.clone(), standing);
         self.run_step(&run, Event::Begin, now);

@@ -154,9 +154,8 @@ mod tests {
             selected: None,
             allowed: Default::default(),
             detached: false,
-            open_ended: false,
-            ticket: None,
             parent: None,
+            open_ended: false,
         };
         let ended = Event::RunEnded {
             run: "a".into(),

@@ -49,7 +49,6 @@ mod sessions;
 pub mod shelf;
 mod story;
 mod tasks;
-mod tickets;
 mod views;
 mod warming;
 pub mod workspace;

@@ -163,6 +163,15 @@ impl Desk {
         }
     }
 
+    /// Whether a client may be that run's.
+    pub(super) fn has_say_over(&self, connection: ConnectionId, run: &RunId) -> bool {
+        match self.role_of(connection) {
+            (Role::Person, _) => true,
+            (_, Some(inside)) => self.whose_run(run, inside) == Whose::Child,
+            (_, None) => false,
+        }
+    }
+
     fn whose_session(&self, id: &SessionId, inside: &SessionId) -> Whose {
         match self.sessions.get(id) {
             None => Whose::New,

@@ -58,7 +58,6 @@ impl Desk {
     fn recall_runs(&mut self, recall: Recall, unreported: &BTreeSet<RunId>, now: Timestamp) {
         for (id, recalled) in recall.into_runs() {
             let (ended, last_at) = (recalled.ended, recalled.last_at);
-            self.tickets.note(recalled.ticket.as_deref(), &id);
             let mut run = Run::recalled(id.clone(), recalled, now);
             if ended.is_some() {
                 // Nothing follows, until it is resumed: its machine decides by itself then.
@@ -222,8 +221,8 @@ impl Run {
             allowed,
             detached,
             started_at,
-            mut schedule,
             parent,
+            mut schedule,
             mut sessions,
             ended,
             ..

@@ -30,8 +30,6 @@ pub(super) struct Resumption {
     pub env: ClientEnv,
     /// True when it outlives its client.
     pub detach: bool,
-    /// The client's own name for its request.
-    pub ticket: Option<String>,
 }
 
 impl Desk {
@@ -54,9 +52,6 @@ impl Desk {
     /// Goes on with a run that has ended without success, or joins one that goes on.
     pub(super) fn resume(&mut self, asker: Asker, id: &RunId, with: Resumption, now: Timestamp) {
         let Asker { connection, request } = asker;
-        if let Some(run) = self.run_of_ticket(with.ticket.as_deref()).filter(|run| run == id) {
-            return self.answer_again(asker, &run, with.env, with.detach, now);
-        }
         if self.is_terminating() {
             return self.refuse_asker(asker, shutting_down());
         }
@@ -84,13 +79,8 @@ impl Desk {
         }
         let mut options = with.options.clone().unwrap_or_else(|| run.options.clone());
         options.seed = names::seed();
-        let resumed = Record::RunResumed {
-            run: id.clone(),
-            options: options.clone(),
-            detached: with.detach,
-            ticket: with.ticket.clone(),
-        };
-        self.tickets.note(with.ticket.as_deref(), id);
+        let resumed =
+            Record::RunResumed { run: id.clone(), options: options.clone(), detached: with.detach };
         self.record_durably(resumed, now);
         self.used_for_run();
         if !self.reopen(id) {
@@ -99,6 +89,7 @@ impl Desk {
         if let Some(run) = self.runs.get_mut(id) {
             run.options = options.clone();
             run.detached = with.detach;
+            run.deserted_until = None;
             run.client = (!with.detach).then_some(connection);
             run.take_env(with.env);
             if !with.detach {
@@ -121,11 +112,6 @@ impl Desk {
         true
     }
 
-    /// The run that was made for a ticket.
-    pub(super) fn run_of_ticket(&self, ticket: Option<&str>) -> Option<RunId> {
-        self.tickets.find(ticket?).cloned()
-    }
-
     /// Says again what the client did not hear: the run that its request made.
     pub(super) fn answer_again(
         &mut self,
@@ -136,10 +122,10 @@ impl Desk {
         now: Timestamp,
     ) {
         if self.runs.get(id).is_some_and(|run| run.ended.is_none()) {
-            let with = Resumption { options: None, env, detach, ticket: None };
+            let with = Resumption { options: None, env, detach };
             return self.join(asker, id, with, now);
         }
-        // Past the doors: whoever has the ticket may know.
+        // Whoever has chosen its id may know.
         let call = Call::Report { run: id.clone() };
         let request = Request { id: asker.request, call };
         self.asked(asker.connection, request, now);

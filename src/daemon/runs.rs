@@ -12,9 +12,10 @@ use super::rejoining::lacks;
 use super::sessions::Asker;
 use super::story::CommandStory;
 use super::warming::Warm;
-use crate::control::{Answer, ClosedWhy, Notice, Response, RunLine, Submit};
+use crate::control::{Answer, ClosedWhy, Failure, FailureKind, Notice, Response, RunLine, Submit};
 use crate::domain::event::{CancelWhy, ClientEnv, Event as Record, RunOptions};
 use crate::domain::ids::{AttemptId, CommandId, RunId, SessionId};
+use crate::domain::letters;
 use crate::domain::outcome::{RunOutcome, TaskReason, TaskState};
 use crate::domain::plan::Plan;
 use crate::domain::time::Timestamp;
@@ -122,9 +123,13 @@ impl Run {
 impl Desk {
     pub(super) fn submit(&mut self, asker: Asker, submit: Submit, now: Timestamp) {
         let Asker { connection, request: id } = asker;
-        let Submit { plan, selected, mut options, env, detach, ticket } = submit;
-        if let Some(run) = self.run_of_ticket(ticket.as_deref()) {
-            return self.answer_again(asker, &run, env, detach, now);
+        let Submit { plan, selected, mut options, env, run, detach } = submit;
+        if let Some(run) = run.as_ref().filter(|run| !self.is_free(run)) {
+            if !self.is_known_to(connection, run) {
+                return self.refuse(connection, id, run_is_taken(run));
+            }
+            // Its client has not heard the answer.
+            return self.answer_again(asker, run, env, detach, now);
         }
         if self.is_terminating() {
             return self.refuse(connection, id, shutting_down());
@@ -148,8 +153,7 @@ impl Desk {
         self.used_for_run();
         self.heed(plan.session_defaults);
         options.seed = names::seed();
-        let run = names::run();
-        self.tickets.note(ticket.as_deref(), &run);
+        let run = run.unwrap_or_else(names::run);
         self.record_durably(
             Record::RunSubmitted {
                 run: run.clone(),
@@ -158,9 +162,8 @@ impl Desk {
                 selected: selected.clone(),
                 allowed: env.allowed.clone(),
                 detached: detach,
-                open_ended: false,
-                ticket,
                 parent: parent.clone(),
+                open_ended: false,
             },
             now,
         );
@@ -191,6 +194,20 @@ impl Desk {
             self.reply(connection, id, Answer::Submitted { run: run.clone(), report });
         }
         self.run_step(&run, Event::Begin, now);
+    }
+
+    /// Whether the run may be this client's own, which asks for it a second time.
+    fn is_known_to(&self, connection: ConnectionId, run: &RunId) -> bool {
+        let is_known =
+            self.runs.contains_key(run) || self.past.iter().any(|line| line.run_id == *run);
+        is_known && self.has_say_over(connection, run)
+    }
+
+    /// Whether a client may call its run so.
+    fn is_free(&self, run: &RunId) -> bool {
+        let is_known =
+            self.runs.contains_key(run) || self.past.iter().any(|line| line.run_id == *run);
+        letters::is_run(run.as_str()) && !is_known
     }
 
     pub(super) fn watch_run(
@@ -392,5 +409,15 @@ impl Desk {
             let notice = Box::new(Notice::RunEnded { report: report.clone() });
             self.respond(*connection, Response::Notice { notice });
         }
+    }
+}
+
+fn run_is_taken(run: &RunId) -> Failure {
+    Failure {
+        kind: FailureKind::Usage,
+        message: format!(
+            "no run can be called `{run}`: it is known already, or not of our letters"
+        ),
+        hint: Some("leave the choice to the coordinator".to_owned()),
     }
 }

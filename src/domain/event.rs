@@ -40,15 +40,12 @@ pub enum Event {
         /// True when the run outlives its client.
         #[serde(default)]
         detached: bool,
-        /// True when tasks can be added to it, up to `RunSealed`.
-        #[serde(default)]
-        open_ended: bool,
-        /// The client's own name for its request: asked again, it is told of this run.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        ticket: Option<String>,
         /// The session from inside of which it was submitted: it ends with that.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         parent: Option<SessionId>,
+        /// True when tasks can be added to it, up to `RunSealed`.
+        #[serde(default)]
+        open_ended: bool,
     },
     /// A run that was cut off, cancelled or escalated goes on: what has succeeded stays so.
     RunResumed {
@@ -58,9 +55,6 @@ pub enum Event {
         options: RunOptions,
         /// True when it outlives its client.
         detached: bool,
-        /// As in `RunSubmitted`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        ticket: Option<String>,
     },
     /// A task joined a run that is open for more (`task dispatch`).
     TaskAdded {

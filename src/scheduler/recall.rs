@@ -51,8 +51,6 @@ pub struct Recalled {
     pub allowed: BTreeMap<String, String>,
     /// True when it outlives its client.
     pub detached: bool,
-    /// Its client's own name for the latest request that it began or went on with.
-    pub ticket: Option<String>,
     /// The session from inside of which it was submitted.
     pub parent: Option<SessionId>,
     /// When it was accepted.
@@ -197,7 +195,6 @@ impl Recalled {
             allowed,
             detached,
             open_ended,
-            ticket,
             parent,
             ..
         } = fact
@@ -216,7 +213,6 @@ impl Recalled {
             options: options.clone(),
             allowed: allowed.clone(),
             detached: *detached,
-            ticket: ticket.clone(),
             parent: parent.clone(),
             started_at: at,
             last_at: at,
@@ -237,11 +233,7 @@ impl Recalled {
     /// Takes an event of this run in.
     fn fold(&mut self, at: Timestamp, fact: &Fact) -> Result<(), Unfit> {
         match fact {
-            Fact::RunResumed { options, detached, ticket, .. } => {
-                self.resumed(options, *detached, at)?;
-                self.ticket.clone_from(ticket);
-                Ok(())
-            }
+            Fact::RunResumed { options, detached, .. } => self.resumed(options, *detached, at),
             Fact::TaskRetried { task, .. } => self.retried(*task, at),
             Fact::RunCancelled { why, .. } => {
                 if self.ended.is_none() {

@@ -138,7 +138,7 @@ impl Exec {
             })?;
         }
         Ok(Wanted {
-            ticket: Some(ticket::fresh()),
+            ticket: Some(ticket::command()),
             text: self.text()?,
             cwd,
             cwd_given: self.cwd.is_some(),
@@ -217,7 +217,7 @@ fn ask(place: &Place, wanted: &Wanted) -> Result<CommandResult, Failure> {
         let place = place.clone();
         Arc::new(move || place.connect_or_start())
     };
-    Asking { wanted, connect, interrupted: false, begun: false }.see_out(&mut inbox).map_err(
+    Asking { wanted, connect, interrupted: false, begun: false }.until_the_end(&mut inbox).map_err(
         |failure| match failure.kind {
             Kind::Coordinator if failure.hint.is_none() => {
                 failure.hint(format!("its log is `{}`", place.log().display()))
@@ -249,7 +249,7 @@ enum Stopped {
 }
 
 impl Asking<'_> {
-    fn see_out(&mut self, inbox: &mut Inbox) -> Result<CommandResult, Failure> {
+    fn until_the_end(&mut self, inbox: &mut Inbox) -> Result<CommandResult, Failure> {
         let interrupted = || Failure::new(Kind::Interrupted, "interrupted");
         let mut losses = 0;
         loop {
@@ -287,9 +287,18 @@ impl Asking<'_> {
     /// A coordinator, looked for while Ctrl-C is heard.
     fn connection(&mut self, inbox: &mut Inbox) -> Result<Connection, Failure> {
         inbox.look_for(&self.connect)?;
+        let mut failed = 0;
         loop {
             match inbox.next(TICK) {
                 Event::Connected(Ok(connection)) => return Ok(connection),
+                // It may have been killed as the one before it was.
+                Event::Connected(Err(failure))
+                    if self.begun && failure.kind == Kind::Coordinator && failed + 1 < TRIES =>
+                {
+                    failed += 1;
+                    std::thread::sleep(pause(failed));
+                    inbox.look_for(&self.connect)?;
+                }
                 Event::Connected(Err(failure)) if self.begun => {
                     return Err(self.unknown(&failure.message));
                 }
@@ -421,7 +430,7 @@ fn remarks(result: &CommandResult) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::stand_in::StandIn;
+    use crate::cli::stand_in::{Script, StandIn};
 
     #[test]
     fn scripts_that_no_shell_can_take_are_refused_with_their_place() {
@@ -472,8 +481,6 @@ mod tests {
         .unwrap()
     }
 
-    type Script = Box<dyn FnOnce(&mut StandIn) + Send>;
-
     /// Runs it at one coordinator after the other, each of which keeps to its script.
     fn run(interrupts: usize, scripts: Vec<Script>) -> Result<CommandResult, Failure> {
         let (connect, threads) = StandIn::row(scripts);
@@ -481,7 +488,7 @@ mod tests {
         let wanted = wanted();
         let mut asking = Asking { wanted: &wanted, connect, interrupted: false, begun: false };
         asking.interrupted = interrupts > 0;
-        let answer = asking.see_out(&mut inbox);
+        let answer = asking.until_the_end(&mut inbox);
         drop(inbox);
         threads();
         answer

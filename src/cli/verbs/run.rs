@@ -20,7 +20,7 @@ use crate::cli::{exit, output, records, starter, summary, ticket, waves};
 use crate::control::{Answer, Submit};
 use crate::domain::event::RunOptions;
 use crate::domain::ids::RunId;
-use crate::domain::outcome::{RunOutcome, TaskState};
+use crate::domain::outcome::RunOutcome;
 use crate::domain::plan::Plan;
 use crate::domain::result::SCHEMA_VERSION;
 use crate::report::flaky;
@@ -135,31 +135,19 @@ impl Run {
         reports::check(&self.report, &[], self.json)?;
         let around = coordinator::look(self.sources.workspace.as_deref())?;
         let Some(place) = around.place else { return Err(records::unknown_run(run)) };
-        let recall = records::recall(&place.state)?;
-        let Some(recalled) = recall.run(run) else {
-            return Err(match records::report(&place.state, run)? {
-                Some(report) if report.outcome == Some(RunOutcome::Succeeded) => succeeded(run),
-                Some(_) => Failure::usage(format!("run `{run}` ended too long ago to go on"))
-                    .hint("run its manifest again"),
-                None => records::unknown_run(run),
-            });
-        };
-        if matches!(recalled.ended, Some((RunOutcome::Succeeded, _))) {
-            return Err(succeeded(run));
-        }
+        let (plan, before) = records::to_resume(&place.state, run)?;
         let attended = io::stdin().is_terminal() && io::stderr().is_terminal();
         let options = RunOptions {
-            jobs: self.jobs.unwrap_or(recalled.options.jobs),
-            fail_fast: self.fail_fast || recalled.options.fail_fast,
+            jobs: self.jobs.unwrap_or(before.jobs),
+            fail_fast: self.fail_fast || before.fail_fast,
             attended,
             seed: rand::random(),
         };
         let begin = Begin::Resume {
             run: run.clone(),
             options: Some(options),
-            env: sources::client_env(&recalled.plan),
+            env: sources::client_env(&plan),
             detach: self.detach,
-            ticket: ticket::fresh(),
         };
         Ok((place, begin))
     }
@@ -173,8 +161,8 @@ impl Run {
             seed: rand::random(),
         };
         let env = sources::client_env(&plan);
-        let ticket = Some(ticket::fresh());
-        Ok(Submit { plan, selected, options, env, detach: self.detach, ticket })
+        let run = Some(ticket::run());
+        Ok(Submit { plan, selected, options, env, run, detach: self.detach })
     }
 
     /// The tasks of `--only` or `--from`, in the plan's order.
@@ -257,41 +245,25 @@ impl Run {
             output::print_json(report)?;
         } else {
             let telling = if self.quiet { Telling::Failures } else { Telling::All };
+            let more = match can_go_on(report) && !self.quiet {
+                true => format!("to go on with it: callboard run --resume {}\n", report.run_id),
+                false => String::new(),
+            };
             match self.report.iter().any(Target::is_stdout) {
-                true => output::note(plain(report, telling)),
-                false => output::print(summary::for_stdout(report, telling))?,
-            }
-            if can_go_on(report) {
-                output::note(format!(
-                    "to go on with it: callboard run --resume {}\n",
-                    report.run_id
-                ));
+                true => output::note(plain(report, telling) + &more),
+                false => output::print(summary::for_stdout(report, telling) + &more)?,
             }
         }
         Ok(code)
     }
 }
 
-/// Whether `--resume` may help: what is unfinished would be tried again.
+/// Whether `--resume` helps: a run that has simply failed would come to the same again.
 fn can_go_on(report: &RunReport) -> bool {
     match report.outcome {
-        Some(RunOutcome::Succeeded) | None => false,
-        // What has failed stays so.
-        Some(_) => report.tasks.iter().any(|task| {
-            matches!(
-                task.state,
-                TaskState::Cancelled
-                    | TaskState::Skipped
-                    | TaskState::Escalated
-                    | TaskState::Blocked
-                    | TaskState::Ready
-            )
-        }),
+        Some(RunOutcome::Cancelled | RunOutcome::Escalated | RunOutcome::Incomplete) => true,
+        Some(RunOutcome::Succeeded | RunOutcome::Failed | RunOutcome::Environment) | None => false,
     }
-}
-
-fn succeeded(run: &RunId) -> Failure {
-    Failure::usage(format!("run `{run}` has succeeded: nothing of it is left to do"))
 }
 
 /// `--fail-on-flaky`: a flaky task makes the run a failed one, unless it was something worse. All

@@ -53,8 +53,8 @@ pub enum Answer {
         /// The record before anything has started, its tasks left out.
         report: Box<RunReport>,
     },
-    /// To `WatchRun` and `Report`; to `Submit` and `Resume` whose ticket is that of a run that has
-    /// ended meanwhile.
+    /// To `WatchRun` and `Report`; to a `Submit` that is said again, of a run that has ended
+    /// meanwhile.
     Report {
         /// The record.
         report: Box<RunReport>,

@@ -73,9 +73,6 @@ pub enum Call {
         env: ClientEnv,
         /// True when it outlives its client.
         detach: bool,
-        /// As `Submit::ticket`.
-        #[serde(default)]
-        ticket: Option<String>,
     },
     /// All runs that the workspace knows.
     ListRuns,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::session::EnvSources;
 use crate::domain::event::{ClientEnv, RunOptions};
+use crate::domain::ids::RunId;
 use crate::domain::permission::Permissions;
 use crate::domain::plan::{Class, Plan};
 use crate::domain::raw_path;
@@ -22,13 +23,14 @@ pub struct Submit {
     pub options: RunOptions,
     /// The caller's environment, filtered.
     pub env: ClientEnv,
+    /// The id that the client has chosen for it, unguessable: with it the run is found again when
+    /// the answer was lost with its coordinator. Asked again, it is answered again: there is never
+    /// a second run.
+    #[serde(default)]
+    pub run: Option<RunId>,
     /// True when the run outlives its client (`--detach`); otherwise the run is cancelled once the
     /// connection that submitted it is gone.
     pub detach: bool,
-    /// The client's own, unguessable name for this call. Where the answer was lost the client says
-    /// the same again, and is told of the run that was made then: there is never a second.
-    #[serde(default)]
-    pub ticket: Option<String>,
 }
 
 /// One command to run.

@@ -59,6 +59,7 @@ impl Scene {
 
     fn run_of(mut self, tasks: &[TaskSpec], detached: bool) -> Self {
         self.lines.push(Record::RunSubmitted {
+            parent: None,
             run: RUN.into(),
             plan: Box::new(plan(tasks)),
             options: RunOptions { jobs: 4, ..RunOptions::default() },
@@ -66,9 +67,6 @@ impl Scene {
             allowed: BTreeMap::from([("LANG".to_owned(), "C".to_owned())]),
             open_ended: false,
             detached,
-            open_ended: false,
-            ticket: None,
-            parent: None,
         });
         self
     }
@@ -612,7 +610,7 @@ fn a_command_is_closed_that_nobody_claims_and_answered_for_who_does() {
     else {
         panic!("{:?}", desk.actions)
     };
-    assert_eq!(failure.kind, FailureKind::NotFound);
+    assert_eq!(failure.kind, FailureKind::Unknown);
     desk.pass(Duration::from_millis(DESERTED_MS - 1));
     desk.ask(Call::Reclaim { ticket: "ticket".to_owned(), session: None });
     desk.pass(Duration::from_millis(DESERTED_MS));
@@ -719,13 +717,8 @@ fn a_run_that_was_cancelled_goes_on_when_it_is_resumed() {
         })
         .recover();
     assert!(desk.actions.is_empty() && desk.records.is_empty());
-    let resume = Call::Resume {
-        run: RUN.into(),
-        options: None,
-        env: ClientEnv::default(),
-        detach: false,
-        ticket: None,
-    };
+    let resume =
+        Call::Resume { run: RUN.into(), options: None, env: ClientEnv::default(), detach: false };
     desk.ask(resume);
     assert_eq!(desk.started(), ["a.2"], "{:?}", desk.records);
     let submitted = desk.actions.iter().any(|action| {

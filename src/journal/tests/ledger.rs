@@ -125,9 +125,8 @@ fn an_event_without_json_hurts_nobody_else() {
         selected: None,
         allowed: Default::default(),
         detached: false,
-        open_ended: false,
-        ticket: None,
         parent: None,
+        open_ended: false,
     };
     let (good, bad, after) = (
         journal.append(vec![event(1)], false),

@@ -93,6 +93,7 @@ impl World {
         };
         let run = RunId::from("r");
         let submitted = Fact::RunSubmitted {
+            parent: None,
             run: run.clone(),
             plan: Box::new(plan.clone()),
             options: options.clone(),
@@ -100,8 +101,6 @@ impl World {
             allowed: BTreeMap::new(),
             detached: true,
             open_ended: false,
-            ticket: None,
-            parent: None,
         };
         Self {
             fuel: rng.random_range(1..40),
@@ -379,8 +378,7 @@ impl World {
         self.ended = None;
         let options = RunOptions { jobs: 2, ..RunOptions::default() };
         let run = self.run.clone();
-        let resumed =
-            Fact::RunResumed { run, options: options.clone(), detached: true, ticket: None };
+        let resumed = Fact::RunResumed { run, options: options.clone(), detached: true };
         self.commit(resumed)?;
         self.hear(Event::Reopen { options })
     }

@@ -91,7 +91,6 @@ fn a_run_whose_client_does_not_come_back_is_cancelled_and_can_be_resumed() {
         options: None,
         env: ClientEnv::default(),
         detach: false,
-        ticket: None,
     };
     let answer = client.ask(resume.clone());
     assert!(matches!(answer, Ok(Answer::Submitted { .. })), "{answer:?}");
@@ -119,7 +118,6 @@ fn a_resumed_run_outlasts_its_coordinator_and_has_one_report() {
     assert_eq!(report["outcome"], "cancelled", "{report:#}");
     assert_eq!(report["cancelled"], "requested", "{report:#}");
     let resume = |detach| Call::Resume {
-        ticket: None,
         run: run.as_str().into(),
         options: None,
         env: ClientEnv::default(),

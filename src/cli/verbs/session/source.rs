@@ -248,7 +248,9 @@ impl Source {
     /// nothing is lost or read twice, since the bytes come from its files.
     fn come_back(&mut self) -> Result<Next, Failure> {
         let Some(Live { mut inbox, .. }) = self.live.take() else { return self.lost() };
-        if past(&self.id, &self.shelf)?.session.closed.is_some() {
+        // Its own record alone counts: a holder may not be at its door yet.
+        let recorded = self.shelf.read(&self.id)?;
+        if recorded.is_some_and(|shelved| shelved.session.closed.is_some()) {
             return self.lost();
         }
         let connect: Connect = {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::super::run::default_jobs;
 use crate::cli::client::WireError;
 use crate::cli::coordinator::{self, Place};
-use crate::cli::failure::Failure;
+use crate::cli::failure::{Failure, Kind};
 use crate::cli::sources::{client_env, current_folder, parse_pair, plan_of_task, real_folder};
 use crate::cli::tasks::{Tasks, ask};
 use crate::cli::{exit, output, starter};
@@ -111,7 +111,7 @@ impl Dispatch {
     /// The agents with this one task, checked as a manifest is.
     fn plan(&self, place: &Place) -> Result<Plan, Failure> {
         if self.prompt.is_some() {
-            let failure = Failure::usage("--prompt: no agent here takes prompts");
+            let failure = Failure::new(Kind::Usage, "--prompt: no agent here takes prompts");
             return Err(failure
                 .hint("the `shell` adapter runs scripts, and is the only one yet: use --run"));
         }

@@ -234,6 +234,7 @@ impl Desk {
         env: Vec<environment::Variable>,
     ) -> SessionSpec {
         SessionSpec {
+            traced: false,
             owner,
             parent: None,
             door: self.folders.doors.clone(),

@@ -94,12 +94,16 @@ impl Matters {
             | Event::TaskAdded { run, .. }
             | Event::TaskCancelled { run, .. }
             | Event::TaskRetried { run, .. }
+            | Event::EscalationRaised { run, .. }
+            | Event::EscalationResolved { run, .. }
             | Event::TaskSettled { run, .. } => self.whole.contains(run),
             Event::AttemptStarted { attempt, .. }
             | Event::AttemptReady { attempt }
             | Event::AttemptEnded { attempt, .. } => self.whole.contains(&attempt.run),
             Event::SessionOpened { session, .. } => self.open.contains(session),
-            Event::SessionClosed { .. } | Event::CoordinatorStarted { .. } => false,
+            Event::SessionClosed { .. }
+            | Event::CoordinatorStarted { .. }
+            | Event::Touched { .. } => false,
             Event::CommandStarted { command, .. } | Event::CommandEnded { command, .. } => {
                 self.timed.contains(command)
             }

@@ -73,6 +73,14 @@ impl Desk {
                 tracing::info!(session = %id, %command, "handed back");
                 self.handed_back(id, &command, now);
             }
+            FactBody::Touched { touches } => {
+                let session = id.clone();
+                self.record(Record::Touched { session, touches }, now);
+            }
+            // Nobody holds anything.
+            FactBody::MayTouch { request, .. } => {
+                self.tell(id, Ask::Verdict { request, held_by: None });
+            }
             FactBody::Listening { ports } => self.listening(id, ports, now),
             FactBody::Ended { end } => self.command_ended(id, *end, now),
             FactBody::Closed { survivors } => {

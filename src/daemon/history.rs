@@ -101,7 +101,10 @@ impl History {
             | Event::TaskAdded { .. }
             | Event::RunSealed { .. }
             | Event::TaskCancelled { .. }
-            | Event::TaskRetried { .. } => {}
+            | Event::TaskRetried { .. }
+            | Event::Touched { .. }
+            | Event::EscalationRaised { .. }
+            | Event::EscalationResolved { .. } => {}
         }
     }
 }

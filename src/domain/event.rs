@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::board::BoardEntry;
-use super::ids::{AgentName, AttemptId, CommandId, RunId, SessionId};
+use super::conflict::{Answer, Conflict, Touches};
+use super::ids::{AgentName, AttemptId, CommandId, EscalationId, RunId, SessionId};
 use super::outcome::{CommandState, Reason, RunOutcome, TaskCause, TaskReason, TaskState};
 use super::plan::{Plan, TaskSpec};
 use super::process::ProcessIdentity;
@@ -167,6 +168,41 @@ pub enum Event {
         /// Index in its plan.
         task: usize,
     },
+    /// What a session's processes were seen to change. In batches, and not durable at once.
+    Touched {
+        /// The session.
+        session: SessionId,
+        /// What.
+        touches: Touches,
+    },
+    /// A task waits for somebody's decision; durable before anybody is asked.
+    EscalationRaised {
+        /// Its id, `e-…`.
+        escalation: EscalationId,
+        /// The run.
+        run: RunId,
+        /// Index in its plan.
+        task: usize,
+        /// `conflict`, `input`, `policy`, `verify`, `budget`.
+        cause: String,
+        /// Whom it is put to: a task of the run (`[workspace] orchestrator`), or `person`.
+        to: String,
+        /// What has happened, for reading.
+        story: String,
+        /// Until when that one has time; then it is put to the next, or stays open.
+        deadline: Option<Timestamp>,
+    },
+    /// Somebody has decided; durable before it is done.
+    EscalationResolved {
+        /// Which.
+        escalation: EscalationId,
+        /// Its run.
+        run: RunId,
+        /// How.
+        answer: Answer,
+        /// Who: `person`, or a task as `RUN/ID`.
+        by: String,
+    },
     /// All tasks of the run are settled.
     RunEnded {
         /// The run.
@@ -205,6 +241,9 @@ impl Event {
             Self::RunCancelled { .. } => "run_cancelled",
             Self::TaskCancelled { .. } => "task_cancelled",
             Self::TaskRetried { .. } => "task_retried",
+            Self::Touched { .. } => "touched",
+            Self::EscalationRaised { .. } => "escalation_raised",
+            Self::EscalationResolved { .. } => "escalation_resolved",
             Self::RunEnded { .. } => "run_ended",
             Self::Board { .. } => "board",
         }
@@ -254,6 +293,11 @@ pub enum AttemptEnd {
     TimedOut {
         /// `silent` or `total`.
         reason: TaskReason,
+    },
+    /// It touched what another live party holds: it backs off.
+    Conflict {
+        /// What, and whose it is.
+        conflict: Box<Conflict>,
     },
     /// It waited for input that nobody could give.
     NeedsInput {

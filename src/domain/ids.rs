@@ -63,6 +63,10 @@ name_type!(
     CommandId
 );
 name_type!(
+    /// A question that waits for somebody's decision.
+    EscalationId
+);
+name_type!(
     /// A worker in `agents.toml`.
     AgentName
 );

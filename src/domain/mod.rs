@@ -2,6 +2,7 @@
 
 pub mod board;
 pub mod claim;
+pub mod conflict;
 pub mod environment;
 pub mod event;
 pub mod frame;

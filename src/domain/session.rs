@@ -39,6 +39,9 @@ pub struct SessionSpec {
     /// What it and each of its commands may take.
     #[serde(default)]
     pub limits: SessionLimits,
+    /// Whether the kernel tells what its processes change.
+    #[serde(default)]
+    pub traced: bool,
     /// Whose it is, for a coordinator that finds it without knowing of it.
     pub owner: SessionOwner,
     /// The session from inside of which it was asked for: it ends with that.

@@ -238,6 +238,7 @@ pub fn end_word(end: &AttemptEnd) -> &'static str {
         AttemptEnd::Succeeded => "succeeded",
         AttemptEnd::Failed { .. } => "failed",
         AttemptEnd::TimedOut { .. } => "timed_out",
+        AttemptEnd::Conflict { .. } => "conflict",
         AttemptEnd::NeedsInput { .. } => "needs_input",
         AttemptEnd::VerifyFailed { .. } => "verify_failed",
         AttemptEnd::PolicyAsks { .. } => "policy_asks",

@@ -398,6 +398,8 @@ fn run_of(fact: &Fact) -> Option<&RunId> {
         | Fact::RunCancelled { run, .. }
         | Fact::TaskCancelled { run, .. }
         | Fact::TaskRetried { run, .. }
+        | Fact::EscalationRaised { run, .. }
+        | Fact::EscalationResolved { run, .. }
         | Fact::RunEnded { run, .. } => Some(run),
         Fact::AttemptStarted { attempt, .. }
         | Fact::AttemptReady { attempt }
@@ -407,6 +409,7 @@ fn run_of(fact: &Fact) -> Option<&RunId> {
         | Fact::CommandEnded { .. }
         | Fact::SessionOpened { .. }
         | Fact::SessionClosed { .. }
+        | Fact::Touched { .. }
         | Fact::Board { .. } => None,
     }
 }

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::domain::conflict::Conflict;
 use crate::domain::event::{AttemptEnd, CancelWhy, RunOptions};
 use crate::domain::ids::TaskId;
 use crate::domain::outcome::{Reason, RunOutcome, TaskCause, TaskReason};
@@ -269,6 +270,7 @@ impl Schedule {
             (
                 AttemptEnd::NeedsInput { .. }
                 | AttemptEnd::VerifyFailed { .. }
+                | AttemptEnd::Conflict { .. }
                 | AttemptEnd::PolicyAsks { .. },
                 Some(cause),
             ) => {
@@ -280,6 +282,13 @@ impl Schedule {
             }
             (AttemptEnd::VerifyFailed { reason }, None) => {
                 self.escalate(task, EscalationCause::Verify, reason, now);
+            }
+            (AttemptEnd::Conflict { conflict }, None) => {
+                let Conflict { resource, holder, .. } = *conflict;
+                let reason = Reason::Conflict { resource, holder: holder.to_string() };
+                let state =
+                    State::Failed { reason: TaskReason::Command(reason), environment: false };
+                self.ended_badly(task, state, false, running.ending, now);
             }
             (AttemptEnd::PolicyAsks { reason }, None) => {
                 self.escalate(task, EscalationCause::Policy, reason, now);

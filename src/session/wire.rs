@@ -3,11 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::domain::conflict::Touches;
 use crate::domain::ids::CommandId;
 use crate::domain::key::{Input, Written};
 use crate::domain::outcome::{CommandState, Reason};
 use crate::domain::process::ProcessIdentity;
-use crate::domain::result::{Awaiting, Child, Note};
+use crate::domain::result::{Awaiting, Child, Note, Touched};
 use crate::domain::session::{CommandSpec, SessionSpec, Size};
 use crate::domain::time::Timestamp;
 
@@ -70,6 +71,19 @@ pub enum Ask {
     Adopt {
         /// The coordinator's epoch: the number of its `CoordinatorStarted` in the journal.
         epoch: u64,
+    },
+    /// What a traced session's processes are about to change, other live parties may hold: from now
+    /// on `FactBody::MayTouch` is asked before, or not any more.
+    Attend {
+        /// True when others are alive.
+        others: bool,
+    },
+    /// The answer to `FactBody::MayTouch`.
+    Verdict {
+        /// Which.
+        request: u64,
+        /// Who holds it; `None` when the call may go on.
+        held_by: Option<String>,
     },
     /// Facts up to this number are on record.
     Ack {
@@ -178,6 +192,21 @@ pub enum FactBody {
     HandedBack {
         /// The take-over.
         command: CommandId,
+    },
+    /// What the session's processes were seen to change, in order; at most one of these each 20 ms.
+    Touched {
+        /// What.
+        touches: Touches,
+    },
+    /// A process of the session is about to change this, and is held until `Ask::Verdict`, for 250 ms
+    /// at most: then the call goes on, and is told as inferred.
+    MayTouch {
+        /// The verdict's name.
+        request: u64,
+        /// Its command, if one runs.
+        command: Option<CommandId>,
+        /// What.
+        touched: Touched,
     },
     /// The ports on which the session's processes listen have changed.
     Listening {
@@ -349,6 +378,7 @@ pub(super) mod tests {
     /// A holder's first word.
     pub(in crate::session) fn present() -> Present {
         let spec = SessionSpec {
+            traced: false,
             id: "s-1".into(),
             cwd: "/".into(),
             env: Vec::new(),

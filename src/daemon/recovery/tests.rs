@@ -330,6 +330,7 @@ fn present(folders: &Folders, owner: &SessionOwner, session: &str, commands: &[&
     Present {
         version: LINK_VERSION,
         spec: crate::domain::session::SessionSpec {
+            traced: false,
             parent: None,
             cwd: "/".into(),
             env: Vec::new(),

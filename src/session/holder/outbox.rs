@@ -289,6 +289,7 @@ fn about(body: &FactBody) -> Option<About> {
         FactBody::Output { .. }
         | FactBody::Listening { .. }
         | FactBody::Input { .. }
+        | FactBody::MayTouch { .. }
         | FactBody::Resumed { .. }
         | FactBody::Present { .. } => return None,
         FactBody::Opened { .. } | FactBody::OpenFailed { .. } | FactBody::Closed { .. } => {
@@ -301,7 +302,7 @@ fn about(body: &FactBody) -> Option<About> {
         | FactBody::HandedBack { command } => About::Command(command.clone()),
         FactBody::Awaiting { command, .. } => About::Question(command.clone()),
         FactBody::Ended { end } => About::End(end.command.clone()),
-        FactBody::Answered { .. } => About::Passing,
+        FactBody::Answered { .. } | FactBody::Touched { .. } => About::Passing,
     })
 }
 

@@ -174,6 +174,8 @@ impl Session {
             Ask::Close => self.close_as_told(now_ms),
             // A second Open has no meaning; Ack is the outbox's.
             Ask::Open { .. } | Ask::Adopt { .. } | Ask::Ack { .. } => {}
+            // No call is held.
+            Ask::Attend { .. } | Ask::Verdict { .. } => {}
         }
     }
 

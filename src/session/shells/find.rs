@@ -45,6 +45,7 @@ mod tests {
     fn a_shell_that_the_machine_lacks_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let spec = SessionSpec {
+            traced: false,
             parent: None,
             id: crate::domain::ids::SessionId::new("s"),
             cwd: folder.path().to_owned(),

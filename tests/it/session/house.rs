@@ -63,6 +63,7 @@ pub(super) fn spec(folder: &std::path::Path) -> SessionSpec {
         ("HOME", "/nonexistent"),
     ];
     SessionSpec {
+        traced: false,
         parent: None,
         id: SessionId::new("s"),
         cwd: folder.join("work"),

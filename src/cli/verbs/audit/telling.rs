@@ -47,8 +47,10 @@ impl Subjects {
             Event::RunResumed { run, .. }
             | Event::RunSealed { run }
             | Event::RunCancelled { run, .. }
+            | Event::EscalationResolved { run, .. }
             | Event::RunEnded { run, .. } => of_run(run),
-            Event::TaskSettled { run, task, .. }
+            Event::EscalationRaised { run, task, .. }
+            | Event::TaskSettled { run, task, .. }
             | Event::TaskCancelled { run, task }
             | Event::TaskRetried { run, task } => {
                 let id = self.tasks.get(run).and_then(|tasks| tasks.get(*task)).cloned();
@@ -72,6 +74,7 @@ impl Subjects {
                 self.of_session(session)
             }
             Event::SessionClosed { session }
+            | Event::Touched { session, .. }
             | Event::CommandStarted { session, .. }
             | Event::CommandEnded { session, .. } => self.of_session(session),
             Event::Board { entry } => {
@@ -146,6 +149,18 @@ fn what(event: &Event) -> String {
         Event::RunCancelled { why, .. } => format!("asked to be cancelled: {}", tag(why, "")),
         Event::TaskCancelled { .. } => "asked to be cancelled".to_owned(),
         Event::TaskRetried { .. } => "asked to be tried again".to_owned(),
+        Event::Touched { touches, .. } => {
+            let touched = touches.touched.iter();
+            let touched: Vec<_> =
+                touched.map(|touched| format!("{} {}", touched.mode, touched.resource)).collect();
+            format!("touched: {}", brief(&touched.join(", ")))
+        }
+        Event::EscalationRaised { escalation, cause, to, .. } => {
+            format!("{escalation} put to {to}: {cause}")
+        }
+        Event::EscalationResolved { escalation, answer, by, .. } => {
+            format!("{escalation} answered by {by}: {}", tag(answer, "answer"))
+        }
         Event::RunEnded { outcome, exit_code, .. } => {
             format!("ended: {} with {exit_code}", tag(outcome, ""))
         }

@@ -150,6 +150,9 @@ fn end_words(attempt: &AttemptLine) -> String {
         None => "runs".to_owned(),
         Some(AttemptEnd::Succeeded) => "succeeded".to_owned(),
         Some(AttemptEnd::Cancelled) => "cancelled".to_owned(),
+        Some(AttemptEnd::Conflict { conflict }) => {
+            format!("backed off: {} is held by {}", conflict.resource, conflict.holder)
+        }
         Some(AttemptEnd::TimedOut { reason }) => format!("timed out ({})", words(reason)),
         Some(
             AttemptEnd::Failed { reason, .. }

@@ -1,0 +1,116 @@
+//! Who holds what, and what happens when another one wants it (design, section 6).
+//!
+//! A resource is named by its board key: `file/<path>`, `port/<host>/<n>`, `dep/<ecosystem>/<name>`,
+//! `git/<repo>`.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::ids::{AttemptId, CommandId, SessionId};
+use super::result::{How, Touched};
+use super::time::Timestamp;
+
+/// Who can hold a resource: whoever lives as long as a process tree.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(tag = "party", rename_all = "snake_case")]
+pub enum Party {
+    /// An attempt of a task. As the later one it backs off and is tried again.
+    Attempt {
+        /// Which.
+        attempt: AttemptId,
+    },
+    /// A command outside of any run, while it runs. As the later one it ends `failed{conflict}`.
+    Command {
+        /// Its session.
+        session: SessionId,
+        /// Which.
+        command: CommandId,
+    },
+}
+
+impl fmt::Display for Party {
+    /// `RUN/TASK` or `session ID`, as reports and board entries name it.
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Attempt { attempt } => write!(to, "{}/{}", attempt.run, attempt.task),
+            Self::Command { session, .. } => write!(to, "session {session}"),
+        }
+    }
+}
+
+/// A touch of something that another live party holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conflict {
+    /// The board key.
+    pub resource: String,
+    /// What was about to be done, or was done, to it: `write`, `remove`, `rename`, `bind` …
+    pub mode: String,
+    /// How it was seen.
+    pub how: How,
+    /// When.
+    pub at: Timestamp,
+    /// Who holds it.
+    pub holder: Party,
+    /// Since when.
+    pub since: Timestamp,
+    /// True when the call was refused before it did anything.
+    pub prevented: bool,
+    /// Where it was not: what the file was when its holder had last been seen to write it, and what
+    /// it is now. The holder's content may be lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hashes: Option<Hashes>,
+}
+
+/// A file's content before and after it was touched a second time, as lower-case hexadecimal SHA-256.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hashes {
+    /// As the holder left it; `None` where nobody looked.
+    pub holder: Option<String>,
+    /// As it is now; `None` when it is gone.
+    pub now: Option<String>,
+}
+
+/// An answer to an escalation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum Answer {
+    /// Another attempt at once; counters stay.
+    Retry,
+    /// Another attempt once the resource is free.
+    Wait,
+    /// The task is skipped.
+    Skip,
+    /// The task has failed.
+    Fail,
+    /// Another attempt for which that resource is nobody's.
+    Force,
+    /// What was asked for at the terminal.
+    Input {
+        /// What to send, byte for byte.
+        text: String,
+    },
+}
+
+/// Whether a session's writes are told by the kernel as they happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tracing {
+    /// Where it costs no rights: as root.
+    #[default]
+    Auto,
+    /// Yes, although sudo loses its effect for a plain user.
+    On,
+    /// No: what was written is inferred afterwards.
+    Off,
+}
+
+/// Touches of one command, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Touches {
+    /// The command; `None` for what the session's processes do between commands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<CommandId>,
+    /// What was touched.
+    pub touched: Vec<Touched>,
+}

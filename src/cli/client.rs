@@ -213,11 +213,17 @@ impl Connection {
 /// # Errors
 /// When nobody listens there, or it does not know how.
 pub(super) fn hand_over(socket: &Path) -> Result<(), WireError> {
-    /// What every version says: see `docs/clients.md`.
+    /// What every version says: see `docs/clients.md`. Up to version 4 it stood at the top.
     #[derive(serde::Deserialize)]
     struct Said {
+        reply: Option<serde_json::Value>,
+        refusal: Option<Refusal>,
         answer: Option<serde_json::Value>,
         failure: Option<Words>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Refusal {
+        failure: Words,
     }
     #[derive(serde::Deserialize)]
     struct Words {
@@ -226,8 +232,9 @@ pub(super) fn hand_over(socket: &Path) -> Result<(), WireError> {
     let mut connection = Connection::reach(socket)?;
     connection.send(Call::HandOver)?;
     match connection.receive::<Said>()? {
-        Said { answer: Some(_), .. } => Ok(()),
-        Said { failure, .. } => {
+        Said { reply: Some(_), .. } | Said { answer: Some(_), .. } => Ok(()),
+        Said { refusal, failure, .. } => {
+            let failure = refusal.map(|refusal| refusal.failure).or(failure);
             let words = failure.map_or_else(String::new, |words| format!(": {}", words.message));
             Err(connection.of_another_version(format!("it does not hand over{words}")))
         }

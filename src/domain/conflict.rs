@@ -8,6 +8,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::ids::{AttemptId, CommandId, SessionId};
+use super::outcome::Reason;
 use super::result::{How, Touched};
 use super::time::Timestamp;
 
@@ -60,6 +61,14 @@ pub struct Conflict {
     /// it is now. The holder's content may be lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hashes: Option<Hashes>,
+}
+
+impl Conflict {
+    /// The same as the reason of a command that it has ended.
+    #[must_use]
+    pub fn reason(&self) -> Reason {
+        Reason::Conflict { resource: self.resource.clone(), holder: self.holder.to_string() }
+    }
 }
 
 /// A file's content before and after it was touched a second time, as lower-case hexadecimal SHA-256.

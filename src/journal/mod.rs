@@ -33,11 +33,8 @@
 //!
 //! A torn tail (the last line of the last segment, incomplete or damaged) is what a crash leaves;
 //! it is cut and reported. Anything else that is wrong is refused with segment, offset and cause.
-//! What reading cannot see is the loss of whole lines at the end; the board, which remembers how
-//! far it is folded, shows that one.
-//!
-//! A start reads the latest snapshot (`snapshot`) and what follows it; segments that only the past
-//! needs can go (`spare`). On a full disk outcomes can still be recorded (`room`).
+//! Whole lines lost at the end only the board shows. A start reads the latest snapshot first;
+//! segments that only the past needs can go (`spare`), and a full disk takes outcomes (`room`).
 
 mod append;
 mod disk;

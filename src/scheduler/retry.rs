@@ -7,6 +7,8 @@ use backoff::backoff::Backoff;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
+use crate::domain::outcome::{Reason, TaskCause, TaskReason};
+
 /// The longest first wait.
 const INITIAL: Duration = Duration::from_millis(500);
 /// How much longer each following wait may be.
@@ -41,6 +43,16 @@ fn ceiling_ms(nth: u32) -> u64 {
         .build();
     let ceiling = (0..nth.clamp(1, STEPS_TO_CAP)).filter_map(|_| policy.next_backoff()).last();
     u64::try_from(ceiling.unwrap_or(CAP).as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Whether an attempt was cut off from outside, which says nothing about the task itself.
+pub(super) fn was_interrupted(reason: &TaskReason) -> bool {
+    match reason {
+        TaskReason::Command(reason) => {
+            matches!(reason, Reason::Interrupted { .. } | Reason::Lost | Reason::SessionClosed)
+        }
+        TaskReason::Task(cause) => matches!(cause, TaskCause::CoordinatorLost),
+    }
 }
 
 #[cfg(test)]

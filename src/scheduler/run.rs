@@ -6,10 +6,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::domain::conflict::Conflict;
 use crate::domain::event::{AttemptEnd, CancelWhy, RunOptions};
 use crate::domain::ids::TaskId;
-use crate::domain::outcome::{Reason, RunOutcome, TaskCause, TaskReason};
+use crate::domain::outcome::{RunOutcome, TaskCause, TaskReason};
 use crate::domain::plan::{Plan, TaskSpec};
 use crate::domain::time::Timestamp;
 
@@ -253,7 +252,7 @@ impl Schedule {
         match (end, cancelled) {
             (AttemptEnd::Succeeded, _) => self.settle(task, State::Succeeded, now),
             (AttemptEnd::Failed { reason, permanent, environment }, _) => {
-                if !was_interrupted(&reason) {
+                if !retry::was_interrupted(&reason) {
                     self.tasks[task].stumbled = true;
                 }
                 let state = State::Failed { reason, environment };
@@ -284,10 +283,8 @@ impl Schedule {
                 self.escalate(task, EscalationCause::Verify, reason, now);
             }
             (AttemptEnd::Conflict { conflict }, None) => {
-                let Conflict { resource, holder, .. } = *conflict;
-                let reason = Reason::Conflict { resource, holder: holder.to_string() };
-                let state =
-                    State::Failed { reason: TaskReason::Command(reason), environment: false };
+                let reason = TaskReason::Command(conflict.reason());
+                let state = State::Failed { reason, environment: false };
                 self.ended_badly(task, state, false, running.ending, now);
             }
             (AttemptEnd::PolicyAsks { reason }, None) => {
@@ -441,15 +438,5 @@ pub(super) fn fresh(spec: &TaskSpec, unmet: usize) -> Task {
         service: spec.service.is_some(),
         vouched: false,
         outside: 0,
-    }
-}
-
-/// Whether an attempt was cut off from outside, which says nothing about the task itself.
-fn was_interrupted(reason: &TaskReason) -> bool {
-    match reason {
-        TaskReason::Command(reason) => {
-            matches!(reason, Reason::Interrupted { .. } | Reason::Lost | Reason::SessionClosed)
-        }
-        TaskReason::Task(cause) => matches!(cause, TaskCause::CoordinatorLost),
     }
 }

@@ -18,6 +18,8 @@ const BACKLOG: i32 = 4;
 /// The longest path of a socket (`unix(7)`), its closing NUL left out.
 const PATH_BYTES_MAX: usize = 107;
 const EXTENSION: &str = "sock";
+/// While nobody listens yet. Not longer than the other, so that it fits wherever that fits.
+const UNREADY: &str = "new";
 
 /// A socket's place: a path that may be too long for the kernel is gone round by way of its
 /// folder's descriptor.
@@ -56,8 +58,12 @@ pub(super) fn listen(door: &Path, session: &SessionId) -> io::Result<UnixListene
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     // On Linux the file gets the mode that the socket has when it is bound.
     rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
-    rustix::net::bind(&socket, &SocketAddrUnix::new(place.path.as_path())?)?;
+    // Whoever sees the file can connect: it has its name only once somebody listens.
+    let unready = place.path.with_extension(UNREADY);
+    drop(std::fs::remove_file(&unready));
+    rustix::net::bind(&socket, &SocketAddrUnix::new(unready.as_path())?)?;
     rustix::net::listen(&socket, BACKLOG)?;
+    std::fs::rename(&unready, &place.path)?;
     Ok(UnixListener::from(socket))
 }
 

@@ -99,8 +99,12 @@ impl Session {
     }
 
     /// The interrupt may have fallen between two programs of a loop: the next one gets it, too, as
-    /// from a person who presses Ctrl-C again.
+    /// from a person who presses Ctrl-C again. In a session that is closed the next one is its exit
+    /// trap's.
     fn interrupt_again(&mut self) {
+        if self.closing.is_some() {
+            return;
+        }
         let Some(group) = self.main.foreground() else { return };
         let is_next = group != self.shell.pid && self.interrupted_group != Some(group);
         let interrupted = self.active.as_ref().is_some_and(|a| a.command.is_interrupted());

@@ -39,7 +39,7 @@ fn ask(stream: &mut UnixStream, request: &Value) -> Value {
 
 fn hello(version: u32) -> Value {
     json!({"id": 1, "new_field": true,
-        "call": {"call": "hello", "version": version, "callboard": "9.9.9", "more": {}}})
+        "call": {"hello": {"version": version, "callboard": "9.9.9", "more": {}}}})
 }
 
 #[test]
@@ -54,29 +54,32 @@ fn other_versions_are_told_and_the_coordinator_serves_on() {
     {
         let mut stream = connect(&house);
         let answer = ask(&mut stream, &hello(version));
-        assert_eq!(answer["failure"]["kind"], "version", "{answer}");
-        let message = answer["failure"]["message"].as_str().unwrap();
+        assert_eq!(answer["refusal"]["failure"]["kind"], "version", "{answer}");
+        let message = answer["refusal"]["failure"]["message"].as_str().unwrap();
         assert!(message.contains(ours) && message.contains("9.9.9"), "{message}");
-        assert!(answer["failure"]["hint"].as_str().unwrap().contains("serve --replace"));
-        let answer = ask(&mut stream, &json!({"id": 2, "call": {"call": "status"}}));
-        assert_eq!(answer["failure"]["kind"], "version", "not without a hello: {answer}");
+        assert!(answer["refusal"]["failure"]["hint"].as_str().unwrap().contains("serve --replace"));
+        let answer = ask(&mut stream, &json!({"id": 2, "call": "status"}));
+        assert_eq!(
+            answer["refusal"]["failure"]["kind"], "version",
+            "not without a hello: {answer}"
+        );
     }
     let mut stream = connect(&house);
-    assert_eq!(ask(&mut stream, &hello(callboard::control::CONTROL_VERSION))["type"], "reply");
-    let answer = ask(&mut stream, &json!({"id": 7, "call": {"call": "fly_to_the_moon"}}));
-    assert_eq!((&answer["type"], &answer["id"]), (&json!("refusal"), &json!(7)), "{answer}");
-    assert_eq!(answer["failure"]["kind"], "version", "{answer}");
-    let answer = ask(&mut stream, &json!({"id": 8, "call": {"call": "status"}}));
-    assert_eq!(answer["type"], "reply", "the connection goes on");
+    assert_eq!(ask(&mut stream, &hello(callboard::control::CONTROL_VERSION))["reply"]["id"], 1);
+    let answer = ask(&mut stream, &json!({"id": 7, "call": "fly_to_the_moon"}));
+    assert_eq!(answer["refusal"]["id"], 7, "{answer}");
+    assert_eq!(answer["refusal"]["failure"]["kind"], "version", "{answer}");
+    let answer = ask(&mut stream, &json!({"id": 8, "call": "status"}));
+    assert_eq!(answer["reply"]["id"], 8, "the connection goes on: {answer}");
     for bytes in [&b"{\"no\": \"number\"}"[..], b"no json", b""] {
         let mut stream = connect(&house);
         say(&mut stream, bytes);
-        assert_eq!(hear(&mut stream)["type"], "refusal");
+        assert!(hear(&mut stream)["refusal"].is_object());
         assert_eq!(stream.read(&mut [0]).unwrap(), 0, "closed");
     }
     let mut oversized = connect(&house);
     oversized.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
-    assert_eq!(hear(&mut oversized)["type"], "refusal");
+    assert!(hear(&mut oversized)["refusal"].is_object());
     assert_eq!(coordinator(&house), before);
     assert_eq!(house.call(&["exec", "-c", "true"]).code, 0);
     drop(stream);

@@ -13,6 +13,10 @@ use super::session::Session;
 
 /// First look after the output has stopped.
 const LOOK_FIRST_MS: u64 = 15;
+/// Between the look that first sees somebody wait and the one that confirms it: what was printed
+/// before comes to the master by way of a work queue of the kernel's (`flush_to_ldisc`), and may
+/// still be on its way when its writer already reads.
+const LOOK_AGAIN_MS: u64 = 5;
 /// A pause is this part of the quiet before it,
 const LOOK_PAUSE_PART: u64 = 20;
 /// and no longer than this.
@@ -27,6 +31,8 @@ pub(super) struct Looks {
     pause_ms: u64,
     /// The last look, as long as no output and no input has come since.
     last: Option<(Seen, Still)>,
+    /// The last look showed somebody waiting, and no output and no input has come since.
+    sighted: bool,
     /// Whoever was last seen waiting does so at the second terminal.
     at_stderr: bool,
     /// The shell was last seen to wait for a command with one open.
@@ -39,6 +45,7 @@ impl Looks {
         self.due_ms = Some(now_ms + LOOK_FIRST_MS);
         self.pause_ms = LOOK_FIRST_MS;
         self.last = None;
+        self.sighted = false;
     }
 
     /// No command, no looks.
@@ -102,10 +109,16 @@ impl Session {
             shell_program: self.shell.program,
         }
         .look(&tree);
+        let busy = seen.sight == Sight::Busy;
+        let was_sighted = std::mem::replace(&mut self.looks.sighted, !busy);
+        if !busy && !was_sighted {
+            self.looks.last = None;
+            self.looks.due_ms = Some(now_ms + LOOK_AGAIN_MS);
+            return;
+        }
         self.looks.last = still.map(|still| (seen, still));
         self.looks.at_stderr = seen.at_stderr;
-        let last_line =
-            if seen.sight == Sight::Busy { String::new() } else { last_line(self.capture.tail()) };
+        let last_line = if busy { String::new() } else { last_line(self.capture.tail()) };
         self.feed(Event::Looked { sight: seen.sight, last_line: &last_line }, now_ms);
     }
 

@@ -148,7 +148,8 @@ impl Tree {
             };
             let most = match left.iter().find(is_becoming) {
                 None => return left,
-                Some(copy) if copy.state != b'S' => SETTLE_BUSY_MAX,
+                // Whoever reads a program in sleeps now and then.
+                Some(copy) if copy.state != b'S' || copy.has_no_command_line() => SETTLE_BUSY_MAX,
                 Some(_) => SETTLE_MAX,
             };
             if program.is_none() || started.elapsed() > most {

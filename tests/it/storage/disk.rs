@@ -144,8 +144,11 @@ fn inside_read_only() {
     let (code, report) = house.run("[[task]]\nid = \"a\"\nrun = \"true\"\n");
     assert_eq!(code, 0, "{report:#}");
     house.assert_empties();
-    let remount = Command::new("mount").args(["-o", "remount,ro"]).arg(&disk).status().unwrap();
-    assert!(remount.success());
+    // Files of the coordinator that has just ended may be open for a moment more.
+    wait_for("the disk is read-only", || {
+        let remount = Command::new("mount").args(["-o", "remount,ro"]).arg(&disk).output().unwrap();
+        if remount.status.success() { Ok(()) } else { Err(format!("{remount:?}")) }
+    });
     for args in [&["run", "m.toml", "--json"][..], &["exec", "--json", "-c", "true"]] {
         let called = house.call(args);
         let (code, kind, message) = refused(&called);

@@ -241,7 +241,7 @@ fn cut_off_task(recalled: &Recalled, task: usize, state: &Path) -> TaskReport {
         commands: session.map_or_else(Vec::new, |session| {
             coordinator::results(&state.join("sessions"), session, recalled.last_at)
         }),
-        backoffs: Vec::new(),
+        backoffs: recalled.schedule.backoffs(task),
         published: Vec::new(),
         artifacts: Vec::new(),
     }

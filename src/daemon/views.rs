@@ -146,7 +146,7 @@ impl Desk {
             class: view.and_then(|view| view.class).map(str::to_owned),
             waited_on: spec.after.iter().map(|edge| run.plan.tasks[edge.task].id.clone()).collect(),
             commands: Vec::new(),
-            backoffs: Vec::new(),
+            backoffs: run.schedule.backoffs(task),
             published: Vec::new(),
             artifacts: Vec::new(),
         }
@@ -254,6 +254,10 @@ fn words_of(run: &Run, task: usize, on: &WaitsOn) -> String {
         }
         WaitsOn::Slot => "its turn (--jobs)".to_owned(),
         WaitsOn::Client => "its client, with the values of its `env_pass`".to_owned(),
+        WaitsOn::Resource { resource, free: false } => {
+            format!("{resource}, which another one holds")
+        }
+        WaitsOn::Resource { resource, free: true } => format!("its next try, after {resource}"),
         WaitsOn::NextTry => "its next try".to_owned(),
         WaitsOn::Input => {
             let prompt = run.tasks[task].prompt.clone().unwrap_or_default();

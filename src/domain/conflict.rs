@@ -80,6 +80,19 @@ pub struct Hashes {
     pub now: Option<String>,
 }
 
+/// One wait after a conflict.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backoff {
+    /// Which conflict of the task, from 1.
+    pub n: u32,
+    /// The board key.
+    pub resource: String,
+    /// Who held it.
+    pub holder: String,
+    /// How long it waited.
+    pub wait_ms: u64,
+}
+
 /// An answer to an escalation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::board::BoardView;
+pub use crate::domain::conflict::Backoff;
 use crate::domain::event::CancelWhy;
 use crate::domain::ids::{AgentName, RunId, SessionId, Tag, TaskId, WorkspaceId};
 use crate::domain::outcome::{RunOutcome, TaskReason, TaskState};
@@ -76,19 +77,6 @@ pub struct TaskReport {
     pub published: Vec<String>,
     /// Files that its `artifacts` globs match, relative to the root.
     pub artifacts: Vec<String>,
-}
-
-/// One wait after a conflict.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Backoff {
-    /// Which conflict of the task, from 1.
-    pub n: u32,
-    /// The board key.
-    pub resource: String,
-    /// Who held it.
-    pub holder: String,
-    /// How long it waited.
-    pub wait_ms: u64,
 }
 
 /// A question that needed a decision.

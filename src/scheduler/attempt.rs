@@ -11,6 +11,7 @@
 //! closed, a command that does not end when told to has its session closed, and a session that
 //! does not close is killed from outside (`Effect::KillSession`).
 
+use crate::domain::conflict::Conflict;
 use crate::domain::event::AttemptEnd;
 use crate::domain::outcome::Reason;
 use crate::domain::plan::TaskSpec;
@@ -56,6 +57,11 @@ pub enum Event {
     Ended(CommandEnded),
     /// Somebody above wants it to end.
     End(EndWhy),
+    /// It has touched what another one holds: it ends, and says so.
+    Conflicted {
+        /// What, and whose.
+        conflict: Box<Conflict>,
+    },
     /// The session is over; only these of its tree are left.
     Closed {
         /// Processes that nobody here may end.
@@ -129,6 +135,8 @@ pub struct Attempt {
     verify: bool,
     /// How long a service may take to become ready; for ever without one.
     ready_within_ms: Option<u64>,
+    /// What it has touched that another one holds.
+    conflict: Option<Box<Conflict>>,
     phase: Phase,
     /// When the present phase has taken too long.
     deadline: Option<Timestamp>,
@@ -156,6 +164,8 @@ enum Phase {
 pub(super) enum Cause {
     /// Somebody above wants it.
     Asked(EndWhy),
+    /// It has touched what another one holds.
+    Conflicted,
     /// A service that has not become ready in its time.
     NotReady {
         /// The limit in ms.
@@ -190,6 +200,7 @@ impl Attempt {
             service,
             verify: task.verify.is_some() && !service,
             ready_within_ms: task.limits.timeout_ms,
+            conflict: None,
             phase: Phase::Waiting,
             deadline: None,
         }
@@ -249,6 +260,7 @@ impl Attempt {
             Event::ServiceReady => self.service_ready(),
             Event::Ended(ended) => self.ended(&ended, now),
             Event::End(why) => self.end(Cause::Asked(why), now),
+            Event::Conflicted { conflict } => self.conflicted(conflict, now),
             Event::Closed { survivors } => self.session_over(survivors, Reason::SessionClosed),
             Event::Lost { survivors } => self.session_over(survivors, Reason::Lost),
             Event::Tick => self.tick(now),
@@ -323,7 +335,8 @@ impl Attempt {
             return vec![];
         }
         let next = command.index + 1;
-        let goes_on = ended.completed() && command.role != Role::Service;
+        let is_conflict = why == Some(Cause::Conflicted);
+        let goes_on = ended.completed() && command.role != Role::Service && !is_conflict;
         let is_last = self.role(next).is_none();
         // It completed before our wish reached it: an attempt that has nothing left to do has
         // succeeded, and an answer that crossed our giving up lets it go on.
@@ -340,7 +353,7 @@ impl Attempt {
             Some(Cause::Asked(EndWhy::Unanswered)) if ended.has_own_status() => {
                 verdict::of(ended, command.role, command.ready)
             }
-            Some(why) => verdict::of_ending(why, &command),
+            Some(why) => self.end_of(why, &command),
             None => verdict::of(ended, command.role, command.ready),
         };
         self.close(end, now)
@@ -362,6 +375,9 @@ impl Attempt {
                     (Some(question), Cause::Asked(EndWhy::Unanswered)) => {
                         Reason::AwaitingInput { prompt: question.prompt.clone() }
                     }
+                    (_, Cause::Conflicted) => {
+                        self.conflict.as_ref().map_or(Reason::INTERRUPT, |what| what.reason())
+                    }
                     _ => Reason::INTERRUPT,
                 };
                 self.phase = Phase::Ending { command, why };
@@ -378,12 +394,38 @@ impl Attempt {
         }
     }
 
+    /// The first conflict is the one that counts.
+    fn conflicted(&mut self, conflict: Box<Conflict>, now: Timestamp) -> Vec<Effect> {
+        match self.phase {
+            Phase::Running(_) => {
+                self.conflict = Some(conflict);
+                self.end(Cause::Conflicted, now)
+            }
+            // It has not begun, or is about to end anyway.
+            Phase::Waiting
+            | Phase::Opening
+            | Phase::Ending { .. }
+            | Phase::Closing { .. }
+            | Phase::Over => vec![],
+        }
+    }
+
+    /// What the attempt comes to that was ended for `why`.
+    fn end_of(&self, why: Cause, command: &Command) -> AttemptEnd {
+        match (&self.conflict, why) {
+            (Some(conflict), Cause::Conflicted) => {
+                AttemptEnd::Conflict { conflict: conflict.clone() }
+            }
+            _ => verdict::of_ending(why, command),
+        }
+    }
+
     /// The session is over, by our wish or not, and so is the attempt.
     fn session_over(&mut self, survivors: Vec<Child>, reason: Reason) -> Vec<Effect> {
         let end = match &self.phase {
             Phase::Over => return vec![],
             Phase::Closing { end } => end.clone(),
-            Phase::Ending { command, why } => verdict::of_ending(*why, command),
+            Phase::Ending { command, why } => self.end_of(*why, command),
             Phase::Running(command) if command.role == Role::Service => {
                 let ended = CommandEnded::without_status(command.index, reason);
                 verdict::of(&ended, Role::Service, command.ready)
@@ -403,7 +445,7 @@ impl Attempt {
                 self.close(verdict::of_step(Reason::StartFailed { message }), now)
             }
             Phase::Ending { command, why } => {
-                let end = verdict::of_ending(*why, command);
+                let end = self.end_of(*why, command);
                 self.close(end, now)
             }
             Phase::Closing { .. } => {

@@ -62,6 +62,7 @@ impl Schedule {
                 State::Blocked { .. }
                 | State::Ready
                 | State::Retrying { .. }
+                | State::BackingOff(_)
                 | State::Escalated { .. } => {
                     let state = if cancelling {
                         State::Cancelled { reason: TaskReason::Task(self.cancel_cause()) }
@@ -139,6 +140,7 @@ impl Schedule {
                 | State::Blocked { .. }
                 | State::Ready
                 | State::Retrying { .. }
+                | State::BackingOff(_)
                 | State::Running(_) => RunOutcome::Incomplete,
                 // Skipped is no verdict of its own: what it goes back to has one, unless the
                 // condition asked for the skip.

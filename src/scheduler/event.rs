@@ -118,6 +118,13 @@ pub enum Event {
         /// Where that one ended.
         state: TaskState,
     },
+    /// Somebody has let go of a resource that a task backs off for, or has taken it again.
+    Resource {
+        /// The board key.
+        resource: String,
+        /// Whether it is nobody's now.
+        free: bool,
+    },
     /// Nothing is added any more: the run ends with its tasks.
     Seal,
 }

@@ -14,6 +14,7 @@
 //! ```
 
 pub mod attempt;
+pub mod conflicts;
 mod dispatch;
 mod ending;
 pub mod event;

@@ -59,7 +59,10 @@ impl Schedule {
         let reason = reason.unwrap_or(TaskReason::Task(TaskCause::Cancelled));
         let was_retried = match self.tasks[task].state {
             State::Retrying { environment, .. } => Some(environment),
-            State::Blocked { .. } | State::Ready | State::Escalated { .. } => None,
+            State::Blocked { .. }
+            | State::Ready
+            | State::BackingOff(_)
+            | State::Escalated { .. } => None,
             // It is where it stays; or it runs, and its end is still to come.
             _ => return,
         };
@@ -126,7 +129,8 @@ impl Schedule {
             | State::Skipped { .. }
             | State::Blocked { .. }
             | State::Ready
-            | State::Retrying { .. } => true,
+            | State::Retrying { .. }
+            | State::BackingOff(_) => true,
             // It ran for others, and ended with the run: they need it again.
             State::Succeeded if record.service => self.graph.dependents(task).any(|place| {
                 let dependent = self.graph.dependent(task, place).task;

@@ -140,6 +140,7 @@ impl Schedule {
             Event::Add { task, outside } => self.add(&task, outside, now),
             Event::OutsideMet { task } => self.outside_met(task, now),
             Event::OutsideFailed { task, on, state } => self.outside_failed(task, on, state, now),
+            Event::Resource { resource, free } => self.resource(&resource, free, now),
             Event::Seal => self.is_open = false,
         }
         if self.struck && self.options.fail_fast && self.phase == Phase::Going {
@@ -186,7 +187,9 @@ impl Schedule {
             && until <= now
         {
             self.retrying.pop_first();
-            self.make_ready(task, now);
+            if !self.waits_on(task, now) {
+                self.try_again(task, now);
+            }
         }
     }
 
@@ -282,11 +285,7 @@ impl Schedule {
             (AttemptEnd::VerifyFailed { reason }, None) => {
                 self.escalate(task, EscalationCause::Verify, reason, now);
             }
-            (AttemptEnd::Conflict { conflict }, None) => {
-                let reason = TaskReason::Command(conflict.reason());
-                let state = State::Failed { reason, environment: false };
-                self.ended_badly(task, state, false, running.ending, now);
-            }
+            (AttemptEnd::Conflict { conflict }, None) => self.back_off(task, *conflict, now),
             (AttemptEnd::PolicyAsks { reason }, None) => {
                 self.escalate(task, EscalationCause::Policy, reason, now);
             }
@@ -331,7 +330,7 @@ impl Schedule {
         self.move_to(task, State::Retrying { until, reason, environment }, now);
     }
 
-    fn escalate(
+    pub(super) fn escalate(
         &mut self,
         task: usize,
         cause: EscalationCause,
@@ -352,6 +351,7 @@ impl Schedule {
             State::Blocked { .. }
             | State::Ready
             | State::Retrying { .. }
+            | State::BackingOff(_)
             | State::Escalated { .. } => {
                 self.withdraw(task);
                 self.settle(task, State::Cancelled { reason }, now);
@@ -431,6 +431,9 @@ pub(super) fn fresh(spec: &TaskSpec, unmet: usize) -> Task {
         attempts: 0,
         retries_spent: 0,
         retries: spec.retries,
+        conflicts: 0,
+        backoffs: Vec::new(),
+        last_conflict: None,
         stumbled: false,
         agent: None,
         started_at: None,

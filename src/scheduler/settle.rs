@@ -56,6 +56,9 @@ impl Schedule {
             State::Retrying { until, .. } => {
                 self.retrying.remove(&(until, task));
             }
+            State::BackingOff(ref waits) => {
+                self.retrying.remove(&(waits.due, task));
+            }
             _ => {}
         }
     }

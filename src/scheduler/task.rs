@@ -1,8 +1,10 @@
 //! What the machine keeps of each task.
 
+use crate::domain::conflict::Conflict;
 use crate::domain::outcome::{TaskReason, TaskState};
 use crate::domain::time::Timestamp;
 
+use super::conflicts::{BackedOff, BackingOff};
 use super::event::EndWhy;
 
 /// A task: where it is, and what it has spent.
@@ -18,6 +20,12 @@ pub(super) struct Task {
     pub(super) retries_spent: u32,
     /// Retries it may spend.
     pub(super) retries: u32,
+    /// How many of its attempts ended by conflict.
+    pub(super) conflicts: u32,
+    /// Its waits after conflicts.
+    pub(super) backoffs: Vec<BackedOff>,
+    /// The conflict that it was escalated for.
+    pub(super) last_conflict: Option<Box<Conflict>>,
     /// True when an attempt failed by itself, not because it was interrupted or lost.
     pub(super) stumbled: bool,
     /// Who had its last attempt.
@@ -55,6 +63,8 @@ pub(super) enum State {
         /// Whether the environment is to blame.
         environment: bool,
     },
+    /// Waits after a conflict.
+    BackingOff(Box<BackingOff>),
     /// Waits for a decision.
     Escalated {
         /// What kind of decision.
@@ -144,6 +154,8 @@ pub enum EscalationCause {
     Verify,
     /// Its policy asks for a person's word.
     Policy,
+    /// What it wants is held by another one, for the sixth time.
+    Conflict,
 }
 
 impl EscalationCause {
@@ -153,6 +165,7 @@ impl EscalationCause {
             Self::Input => "input",
             Self::Verify => "verify",
             Self::Policy => "policy",
+            Self::Conflict => "conflict",
         }
     }
 }
@@ -165,6 +178,7 @@ impl State {
             Self::Ready => TaskState::Ready,
             Self::Running(_) => TaskState::Running,
             Self::Retrying { .. } => TaskState::Retrying,
+            Self::BackingOff(_) => TaskState::BackingOff,
             Self::Escalated { .. } => TaskState::Escalated,
             Self::Succeeded => TaskState::Succeeded,
             Self::Failed { .. } => TaskState::Failed,
@@ -183,6 +197,7 @@ impl State {
             | Self::TimedOut { reason }
             | Self::Cancelled { reason }
             | Self::Skipped { reason } => Some(reason),
+            Self::BackingOff(waits) => Some(&waits.reason),
             Self::Blocked { .. } | Self::Ready | Self::Running(_) | Self::Succeeded => None,
         }
     }

@@ -29,6 +29,7 @@ const ENVIRONMENT_WORDS: [&str; 5] = [
 pub(super) fn of_ending(why: Cause, command: &Command) -> AttemptEnd {
     let why = match why {
         Cause::Asked(why) => why,
+        Cause::Conflicted => return AttemptEnd::Cancelled,
         Cause::NotReady { limit_ms } => {
             return AttemptEnd::TimedOut {
                 reason: TaskReason::Command(Reason::Total { limit_ms }),

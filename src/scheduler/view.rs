@@ -39,7 +39,7 @@ pub struct TaskView<'a> {
     pub attempts: u32,
     /// How many of them were retries that failures, time-outs and interruptions spent.
     pub retries_spent: u32,
-    /// How many conflicts. No event of this machine reports one.
+    /// How many conflicts.
     pub conflicts: u32,
     /// Who has, or had, its last attempt: an index into the plan's agents.
     pub agent: Option<usize>,
@@ -83,6 +83,13 @@ pub enum WaitsOn {
     Slot,
     /// The time of its next try.
     NextTry,
+    /// A resource that another one holds, or the time after a conflict.
+    Resource {
+        /// The board key.
+        resource: String,
+        /// Whether nobody holds it any more.
+        free: bool,
+    },
     /// A client with the values of its `env_pass`.
     Client,
     /// Input for its terminal.
@@ -127,7 +134,7 @@ impl Schedule {
             since: record.since,
             attempts: record.attempts,
             retries_spent: record.retries_spent,
-            conflicts: 0,
+            conflicts: record.conflicts,
             agent: record.agent,
             started_at: record.started_at,
             ended_at: if running.is_some() { None } else { record.ended_at },
@@ -176,6 +183,11 @@ impl Schedule {
             State::Retrying { until, .. } => {
                 deadline = Some(*until);
                 WaitsOn::NextTry
+            }
+            State::BackingOff(waits) => {
+                deadline = Some(if waits.free { waits.until } else { waits.latest });
+                let (resource, free) = (waits.resource.clone(), waits.free);
+                WaitsOn::Resource { resource, free }
             }
             State::Escalated { cause, .. } => WaitsOn::Decision(*cause),
             State::Running(running) if running.standing() == Standing::Awaiting => {

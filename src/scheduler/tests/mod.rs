@@ -3,8 +3,10 @@
 mod acts;
 mod attempts;
 mod chaos;
+mod conflicts;
 mod endings;
 mod laws;
+mod livelock;
 mod open;
 mod order;
 mod plans;

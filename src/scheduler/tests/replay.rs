@@ -9,6 +9,7 @@ use super::player::{Facts, Player, Retries, picture, recall, retries, run, story
 use crate::domain::event::{CancelWhy, Event as Fact};
 use crate::domain::ids::AttemptId;
 use crate::domain::outcome::TaskState;
+use crate::scheduler::Schedule;
 use crate::scheduler::event::{Effect, EndWhy, Event};
 
 /// Points of one run that are looked at.
@@ -51,6 +52,16 @@ fn nonsense(rng: &mut Xoshiro256PlusPlus) -> Fact {
         6 => Fact::RunCancelled { run: run(), why: CancelWhy::ClientLost },
         _ => Fact::TaskSettled { run: run(), task, state: TaskState::Skipped, reason: None },
     }
+}
+
+/// The picture, but for which of several lost conditions a skipped task names: all are true, and the
+/// first that comes by is named.
+fn without_causes(schedule: &Schedule) -> Vec<String> {
+    let cut = |line: String| match line.split_once(" Some(Task(Dependency") {
+        Some((before, _)) if before.contains(": Skipped ") => before.to_owned(),
+        _ => line,
+    };
+    picture(schedule).into_iter().map(cut).collect()
 }
 
 proptest! {
@@ -114,7 +125,7 @@ proptest! {
             player.facts.iter().flat_map(|line| [line.clone(), line.clone()]).collect();
         let (once, twice) = (recall(&player.facts), recall(&twice));
         let (once_run, twice_run) = (once.run(&run()).unwrap(), twice.run(&run()).unwrap());
-        prop_assert_eq!(picture(&once_run.schedule), picture(&twice_run.schedule));
+        prop_assert_eq!(without_causes(&once_run.schedule), without_causes(&twice_run.schedule));
         prop_assert_eq!(once_run.ended, twice_run.ended);
         prop_assert_eq!(once.ended().count(), twice.ended().count());
         prop_assert_eq!(once_run.running(), twice_run.running());

@@ -8,6 +8,7 @@
 )]
 
 mod cases_orchestrator;
+mod cases_paths;
 mod cases_policy;
 mod cases_shells;
 mod cases_tasks;

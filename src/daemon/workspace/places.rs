@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::fs::{DirBuilder, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -116,8 +115,10 @@ impl Places {
 
     /// The runtime folder: `recorded` if it is still good, else the first that is.
     pub(super) fn runtime(&self, recorded: Option<PathBuf>) -> Result<PathBuf, WorkspaceError> {
-        let fits =
-            |path: &Path| path.as_os_str().as_bytes().len() + SOCKET_NAME_BYTES <= SOCKET_BYTES_MAX;
+        // Sessions are told of it in variables, which are text.
+        let fits = |path: &Path| {
+            path.to_str().is_some_and(|text| text.len() + SOCKET_NAME_BYTES <= SOCKET_BYTES_MAX)
+        };
         if let Some(path) = recorded.filter(|path| fits(path) && self.is_private(path).is_ok()) {
             return Ok(path);
         }

@@ -275,6 +275,7 @@ impl Crew {
             // Not even answers are taken any more: the client is as good as gone. Its queue ends
             // here, its reader tells the desk.
             tracing::warn!(connection, "a client does not read its answers");
+            client.responses.cut();
             self.clients.remove(&connection);
         }
     }
@@ -296,7 +297,12 @@ impl Crew {
         }
         let Some(client) = self.clients.get(&connection) else { return };
         let responses = client.responses.clone();
-        tokio::task::spawn_blocking(move || drop(responses.send(&response())));
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = responses.send(&response()) {
+                tracing::warn!(connection, %error, "a client does not read its answers");
+                responses.cut();
+            }
+        });
     }
 
     fn tell(&mut self, session: SessionId, ask: Ask) {

@@ -66,5 +66,18 @@ fn fish_quoted(text: &[u8]) -> Vec<u8> {
 fn order(order: &Order<'_>) -> Vec<u8> {
     let merge = u8::from(order.merge);
     let start = format!("{}\0{merge}\0", order.nonce);
-    [start.as_bytes(), order.cwd.unwrap_or_default(), b"\0"].concat()
+    let cwd = order.cwd.map(written).unwrap_or_default();
+    [start.as_bytes(), cwd.as_slice(), b"\0"].concat()
+}
+
+/// A path as fish writes it. Its `read` takes no byte that is not UTF-8.
+fn written(path: &[u8]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for chunk in path.utf8_chunks() {
+        text.extend(fish_quoted(chunk.valid().as_bytes()));
+        for byte in chunk.invalid() {
+            text.extend(format!("\\X{byte:02x}").into_bytes());
+        }
+    }
+    text
 }

@@ -7,17 +7,22 @@ use std::process::Command;
 use super::{end_coordinator, kill_coordinator, refused};
 use crate::house::{House, skipped, wait_for};
 
-const DISK: &str = "CALLBOARD_TEST_DISK";
+pub(super) const DISK: &str = "CALLBOARD_TEST_DISK";
 
 /// Runs a test of this file with a small disk of its own.
 fn on_a_small_disk(test: &str) {
+    on_a_small_disk_as("storage::disk", test);
+}
+
+/// The same of the file `module`.
+pub(super) fn on_a_small_disk_as(module: &str, test: &str) {
     let folder = tempfile::tempdir().unwrap();
     let script = "mount -t tmpfs -o size=24m none \"$1\" || exit 77; shift; exec \"$@\"";
     let run = Command::new("unshare")
         .args(["--mount", "sh", "-c", script, "sh"])
         .arg(folder.path())
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", &format!("storage::disk::{test}"), "--ignored", "--nocapture"])
+        .args(["--exact", &format!("{module}::{test}"), "--ignored", "--nocapture"])
         .env(DISK, folder.path())
         .output();
     match run {

@@ -97,22 +97,28 @@ impl Outlet {
         Ok(())
     }
 
+    /// True once nothing more is taken: it was closed, or the peer is gone.
+    pub fn is_closed(&self) -> bool {
+        self.0.lock().closed
+    }
+
     /// How many bytes wait for the peer.
     pub fn waiting(&self) -> usize {
         self.0.lock().bytes.len()
     }
 
-    /// Waits until no more than `bytes` wait for the peer, or nothing is taken any more. One at a
-    /// time may wait for it.
+    /// Waits until no more than `bytes` wait for the peer, or nothing is taken any more.
     pub async fn eased(&self, bytes: usize) {
         loop {
+            // What is told from here on is not missed.
+            let room = self.0.room.notified();
             {
                 let waiting = self.0.lock();
                 if waiting.closed || waiting.bytes.len() <= bytes {
                     return;
                 }
             }
-            self.0.room.notified().await;
+            room.await;
         }
     }
 
@@ -126,7 +132,7 @@ impl Outlet {
         // It may be gone by itself.
         drop(self.0.socket.shutdown(Shutdown::Both));
         self.0.news.notify_one();
-        self.0.room.notify_one();
+        self.0.room.notify_waiters();
     }
 
     /// Takes nothing more; what waits is still written, and then the peer sees the end.
@@ -166,7 +172,7 @@ async fn drain(shared: Arc<Shared>) {
         if !is_empty {
             if drain_waiting(&shared).await.is_err() {
                 shared.lock().closed = true;
-                shared.room.notify_one();
+                shared.room.notify_waiters();
                 return;
             }
         } else if closed {
@@ -187,7 +193,7 @@ async fn drain_waiting(shared: &Shared) -> io::Result<()> {
         let mut waiting = shared.lock();
         let taken = write(&shared.socket, &waiting.bytes)?;
         waiting.bytes.drain(..taken);
-        shared.room.notify_one();
+        shared.room.notify_waiters();
         if waiting.bytes.is_empty() {
             waiting.bytes.shrink_to_fit();
             return Ok(());

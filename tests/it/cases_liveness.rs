@@ -118,10 +118,14 @@ fn orc_70_endless_output_costs_no_memory() {
     );
     let client = house.command(&["run", "m.toml", "--json", "--jobs", "3"]).spawn().unwrap();
     let (mut most_coordinator, mut most_holder, mut seen) = (0, 0, 0);
+    let holders = wait_for("three holders", || {
+        let holders = holders(&house);
+        if holders.len() == 3 { Ok(holders) } else { Err(format!("{holders:?}")) }
+    });
     let started = Instant::now();
-    while started.elapsed() < Duration::from_secs(5) {
+    while started.elapsed() < Duration::from_secs(4) {
         most_coordinator = most_coordinator.max(resident_kib(coordinator));
-        for holder in holders(&house) {
+        for &holder in &holders {
             seen += 1;
             most_holder = most_holder.max(resident_kib(holder));
         }
@@ -159,9 +163,12 @@ fn states_of(house: &House, session: &str, length: Duration) -> Vec<String> {
     states
 }
 
-/// Starts `m.toml` so that nobody has to answer at once; its run.
+/// A task beside that keeps a run from ending with its question unanswered.
+const BESIDE: &str = "[[task]]\nid = \"beside\"\nrun = \"until [ -e go ]; do sleep 0.05; done\"\n";
+
+/// Starts `m.toml` with nobody who follows it; its run.
 fn detach(house: &House) -> String {
-    let called = house.call(&["run", "m.toml", "--detach", "--json"]);
+    let called = house.call(&["run", "m.toml", "--detach", "--json", "--jobs", "2"]);
     called.json()["run_id"].as_str().unwrap().to_owned()
 }
 
@@ -176,8 +183,9 @@ fn end_of(house: &House, run: &str) -> Value {
 fn session_of_task(house: &House, state: &str) -> String {
     wait_for(&format!("a session that is {state}"), || {
         let status = status(house);
-        let session = &status["sessions"][0];
-        let id = session["session_id"].as_str().filter(|_| session["state"] == state);
+        let sessions = status["sessions"].as_array().unwrap();
+        let found = sessions.iter().find(|session| session["state"] == state);
+        let id = found.and_then(|session| session["session_id"].as_str());
         id.map(str::to_owned).ok_or_else(|| status.to_string())
     })
 }
@@ -187,14 +195,18 @@ fn orc_74_an_answered_question_is_no_question() {
     let house = House::new();
     house.write(
         "m.toml",
-        "[[task]]\nid = \"a\"\nrun = \"printf 'Continue? (y/n) '; read a; sleep 2; echo; echo $a; sleep 2\"\n",
+        format!(
+            "[[task]]\nid = \"a\"\nrun = \"printf 'Continue? (y/n) '; read a; sleep 2; echo; \
+             echo $a; sleep 2\"\n{BESIDE}"
+        ),
     );
     let run = detach(&house);
     let session = session_of_task(&house, "awaiting_input");
     let sent = house.call(&["session", "send", &session, "y", "--enter"]);
     assert_eq!(sent.code, 0, "{sent:?}");
     let states = states_of(&house, &session, Duration::from_secs(3));
-    assert!(states.iter().all(|state| state == "running"), "{states:?}");
+    assert_eq!(states, ["running"], "after the answer");
+    house.write("go", "");
     let report = end_of(&house, &run);
     assert_eq!(report["outcome"], "succeeded", "{report:#}");
     house.assert_empties();
@@ -215,12 +227,13 @@ fn orc_75_a_spinner_hides_no_question() {
     house.write("both.py", both);
     let script = "python3 spin.py & spinner=$!; read -p 'Do you want to proceed? 1) Yes 2) No ' x; \
                   kill $spinner; echo got $x";
-    house.write("m.toml", format!("[[task]]\nid = \"a\"\nrun = '''{script}'''\n"));
+    house.write("m.toml", format!("[[task]]\nid = \"a\"\nrun = '''{script}'''\n{BESIDE}"));
     let run = detach(&house);
     let session = session_of_task(&house, "awaiting_input");
     let states = states_of(&house, &session, Duration::from_secs(2));
     assert_eq!(states, ["awaiting_input"], "it goes on waiting under the spinner");
     assert_eq!(house.call(&["session", "send", &session, "1", "--enter"]).code, 0);
+    house.write("go", "");
     let report = end_of(&house, &run);
     assert_eq!(report["outcome"], "succeeded", "{report:#}");
     let stdout = report["tasks"][0]["commands"][0]["stdout"].as_str().unwrap().to_owned();

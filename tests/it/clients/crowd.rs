@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{close, coordinator, end, lives, signal, start};
+use super::{begin, close, coordinator, end, lives, signal, start};
 use crate::house::{House, wait_for};
 
 /// Coordinators that there have ever been, as the journal has them.
@@ -62,6 +62,7 @@ fn of_ten_coordinators_at_once_one_serves_and_nine_say_who() {
 #[test]
 fn of_ten_sessions_with_one_name_at_once_one_is_opened() {
     let house = House::new();
+    begin(&house);
     let clients: Vec<_> =
         (0..10).map(|_| start(&house, &["session", "new", "same", "--json"])).collect();
     let mut opened = Vec::new();

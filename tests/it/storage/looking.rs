@@ -90,18 +90,20 @@ fn verbs_that_look_start_nobody_and_write_nothing() {
     let past = live(&house);
     end_coordinator(&house);
     let unchanged = |what: &str| {
-        let before = listing(house.root());
+        // `doctor` copies a board to where temporary files lie, to look at it.
+        let all = || ["ws", "state", "run", "home"].map(|name| listing(&house.root().join(name)));
+        let before = all();
         for (verb, _) in look(&house, &past) {
             assert!(house.processes().is_empty(), "{what}: {verb} has started somebody");
         }
-        let after = listing(house.root());
-        let changed: Vec<_> = after
-            .iter()
-            .filter(|(path, is)| before.get(*path) != Some(is))
-            .map(|(path, _)| path)
-            .chain(before.keys().filter(|path| !after.contains_key(*path)))
-            .collect();
-        assert!(changed.is_empty(), "{what}: {changed:#?}");
+        let after = all();
+        for (before, after) in before.iter().zip(&after) {
+            let new = after.iter().filter(|(path, is)| before.get(*path) != Some(is));
+            let gone = before.keys().filter(|path| !after.contains_key(*path));
+            let changed: Vec<_> = new.map(|(path, _)| path).chain(gone).collect();
+            assert!(changed.is_empty(), "{what}: {changed:#?}");
+        }
+        assert_eq!(listing(&house.root().join("tmp")), BTreeMap::new(), "{what}");
     };
     unchanged("after an end in order");
 

@@ -40,6 +40,15 @@ pub(super) fn on_a_small_disk_as(module: &str, test: &str) {
     }
 }
 
+/// Mounts the disk anew, once a process that is just ending has let go of it.
+pub(super) fn remount(disk: &Path, how: &str) {
+    wait_for(&format!("a remount: {how}"), || {
+        let options = format!("remount,{how}");
+        let done = Command::new("mount").args(["-o", &options]).arg(disk).output().unwrap();
+        if done.status.success() { Ok(()) } else { Err(format!("{done:?}")) }
+    });
+}
+
 /// A house whose state lies on that disk.
 fn house() -> Option<(House, PathBuf)> {
     let disk = std::env::var_os(DISK).map(PathBuf::from)?;
@@ -149,8 +158,7 @@ fn inside_read_only() {
     let (code, report) = house.run("[[task]]\nid = \"a\"\nrun = \"true\"\n");
     assert_eq!(code, 0, "{report:#}");
     house.assert_empties();
-    let remount = Command::new("mount").args(["-o", "remount,ro"]).arg(&disk).status().unwrap();
-    assert!(remount.success());
+    remount(&disk, "ro");
     for args in [&["run", "m.toml", "--json"][..], &["exec", "--json", "-c", "true"]] {
         let called = house.call(args);
         let (code, kind, message) = refused(&called);

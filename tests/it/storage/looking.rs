@@ -4,9 +4,8 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use super::disk::{DISK, on_a_small_disk_as};
+use super::disk::{DISK, on_a_small_disk_as, remount};
 use super::{end_coordinator, kill_coordinator, segments};
 use crate::house::{Called, House};
 
@@ -138,13 +137,11 @@ fn inside_nothing_written() {
     let segment = segments(&house).pop().unwrap();
     for torn in [false, true] {
         if torn {
-            let remount = Command::new("mount").args(["-o", "remount,rw"]).arg(&disk).status();
-            assert!(remount.unwrap().success());
+            remount(&disk, "rw");
             let whole = std::fs::read(&segment).unwrap();
             std::fs::write(&segment, [&whole[..], b"{\"seq\":99"].concat()).unwrap();
         }
-        let remount = Command::new("mount").args(["-o", "remount,ro"]).arg(&disk).status();
-        assert!(remount.unwrap().success());
+        remount(&disk, "ro");
         look(&house, &past);
         assert!(house.processes().is_empty());
     }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::disk::{DISK, on_a_small_disk_as};
+use super::disk::{DISK, on_a_small_disk_as, remount};
 use super::{coordinator, end_coordinator, kill_coordinator, refused, settled, signal, state};
 use crate::house::{Called, House, finish, skipped, wait_for};
 
@@ -41,8 +41,7 @@ fn inside_read_only_root() {
     assert_eq!(called.code, 0, "{called:?}");
     let run = called.json()["run_id"].as_str().unwrap().to_owned();
     house.assert_empties();
-    let remount = Command::new("mount").args(["-o", "remount,ro"]).arg(&disk).status().unwrap();
-    assert!(remount.success());
+    remount(&disk, "ro");
     for folder in [&used, &fresh] {
         let called = call_in(&house, folder, &["run", "m.toml", "--json"]);
         let (code, kind, message) = refused(&called);

@@ -72,7 +72,6 @@ pub mod optional {
     ///
     /// # Errors
     /// Those of the format.
-    #[expect(clippy::ref_option, reason = "serde gives it so")]
     pub fn serialize<S: Serializer>(
         path: &Option<PathBuf>,
         serializer: S,

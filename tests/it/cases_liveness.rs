@@ -150,6 +150,7 @@ fn orc_70_endless_output_costs_no_memory() {
     assert!(most_coordinator < before + 64 * 1024, "{before} KiB, then {most_coordinator}");
     assert!(most_holder < 64 * 1024, "{most_holder} KiB");
     assert_eq!(house.call(&["session", "close", "s"]).code, 0);
+    signal(&coordinator.to_string(), "TERM");
     house.assert_empties();
 }
 

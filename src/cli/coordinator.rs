@@ -291,6 +291,10 @@ fn no_coordinator(error: ServeError) -> Failure {
         ServeError::Io { doing, source } => {
             Failure::new(Kind::Machine, format!("{doing}: {}", reason(&source)))
         }
+        ServeError::Take(error @ TakeError::Io { .. }) => {
+            Failure::new(Kind::Machine, error.to_string())
+                .hint("it has to be a plain file of yours: move away what is in its place")
+        }
         error => Failure::new(Kind::Coordinator, error.to_string()),
     }
 }

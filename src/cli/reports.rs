@@ -1,6 +1,8 @@
 //! `--report FORMAT=PATH`: reports for other programs, written when the run is over.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::failure::{Failure, Kind};
@@ -26,15 +28,17 @@ impl Target {
     ///
     /// # Errors
     /// A sentence for the usage error.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let (format, path) = text
-            .split_once('=')
-            .ok_or("it has to have the form FORMAT=PATH, as in junit=run.xml")?;
-        let to = match path {
-            "" => return Err("it has no path after the `=`".to_owned()),
-            "-" => To::Stdout,
-            path => To::File(PathBuf::from(path)),
+    pub(super) fn parse(text: impl AsRef<OsStr>) -> Result<Self, String> {
+        let bytes = text.as_ref().as_bytes();
+        let parts = bytes.iter().position(|&byte| byte == b'=').map(|at| bytes.split_at(at));
+        let (format, path) =
+            parts.ok_or("it has to have the form FORMAT=PATH, as in junit=run.xml")?;
+        let to = match &path[1..] {
+            b"" => return Err("it has no path after the `=`".to_owned()),
+            b"-" => To::Stdout,
+            path => To::File(PathBuf::from(OsStr::from_bytes(path))),
         };
+        let format = String::from_utf8_lossy(format);
         let format = format.parse().map_err(|error| format!("{error}"))?;
         Ok(Self { format, to })
     }

@@ -3,12 +3,12 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::action::{Action, ExecForm};
+use super::clients::Clients;
 use super::desk::Folders;
 use super::inbox::{ConnectionId, Event};
 use super::rejoining::{lost_ticket, unknown_ticket};
@@ -17,7 +17,7 @@ use super::shelf::{Entry, Writers};
 use super::story::CommandStory;
 use super::{adoption, probe, reading, reports, retention, shelf};
 use crate::board::Board;
-use crate::control::{Answer, Failure, FailureKind, Notice, Response};
+use crate::control::{Answer, Failure, FailureKind, Response};
 use crate::domain::board::{BoardEntry, BoardView};
 use crate::domain::ids::{SessionId, WorkspaceId};
 use crate::domain::session::SessionSpec;
@@ -25,16 +25,9 @@ use crate::domain::time::Timestamp;
 use crate::session::identity;
 use crate::session::link::{Asks, Facts, HolderLink, Stage};
 use crate::session::shells::driver_folder;
-use crate::session::stream::Outlet;
 use crate::session::sweep;
 use crate::session::wire::{Ask, Fact, FactBody};
 
-/// Bytes that wait for a client from which on it gets no more news: it is slow, and is told how
-/// many it missed. Answers it still gets.
-const NEWS_WAITING_MAX: usize = 1024 * 1024;
-/// How long clients may take to read their last answers when the coordinator ends.
-const PARTING_MAX: Duration = Duration::from_secs(5);
-const PARTING_PAUSE: Duration = Duration::from_millis(2);
 /// Transcripts of more bytes than this are read on another thread than the loop's.
 const READ_INLINE_MAX: u64 = 16 * 1024;
 
@@ -47,7 +40,7 @@ pub(super) struct Crew {
     pub(super) board: Board,
     pub(super) inbox: mpsc::Sender<Event>,
     links: HashMap<SessionId, Link>,
-    clients: HashMap<ConnectionId, Client>,
+    clients: Clients,
     records: Writers,
     /// Held while the journal is being tidied.
     tidying: retention::Turn,
@@ -62,13 +55,6 @@ struct Link {
     asks: Asks,
     /// Tries a service's URL; ends with the link.
     probe: Option<JoinHandle<()>>,
-}
-
-#[derive(Debug)]
-struct Client {
-    responses: Outlet,
-    /// Notices that it was too slow for.
-    missed: u64,
 }
 
 impl Crew {
@@ -89,7 +75,7 @@ impl Crew {
             board,
             inbox,
             links: HashMap::new(),
-            clients: HashMap::new(),
+            clients: Clients::default(),
             records: Writers::default(),
             tidying: retention::Turn::default(),
             board_changed: true,
@@ -98,34 +84,19 @@ impl Crew {
 
     /// Looks at an event before the desk hears it: whom it brings and whom it takes away.
     pub(super) fn meet(&mut self, event: &Event) {
-        match event {
-            Event::Connected { connection, responses, .. } => {
-                let client = Client { responses: responses.clone(), missed: 0 };
-                self.clients.insert(*connection, client);
-            }
-            Event::Gone { connection } => {
-                self.clients.remove(connection);
-            }
-            _ => {}
-        }
+        self.clients.meet(event);
     }
 
     /// Lets the clients have what waits for them, for as long as they take it.
     pub(super) async fn part(self) {
-        let clients: Vec<Outlet> =
-            self.clients.into_values().map(|client| client.responses).collect();
-        clients.iter().for_each(Outlet::close);
-        let started = Instant::now();
-        while clients.iter().any(|client| client.waiting() > 0) && started.elapsed() < PARTING_MAX {
-            tokio::time::sleep(PARTING_PAUSE).await;
-        }
+        self.clients.part().await;
     }
 
     /// Carries one action out. `first_seq` is the number that the decision's first record has in
     /// the journal.
     pub(super) fn perform(&mut self, action: Action, first_seq: u64) {
         match action {
-            Action::Respond { connection, response } => self.respond(connection, response),
+            Action::Respond { connection, response } => self.clients.respond(connection, response),
             Action::Open { spec, then } => self.open(*spec, then),
             Action::FailOpen { session, message } => self.report_failed_open(session, message),
             Action::Tell { session, ask } => self.tell(session, ask),
@@ -166,13 +137,13 @@ impl Crew {
             }
             Action::SendReport { connection, request, draft } => {
                 let board = self.view();
-                self.answer(connection, request, true, move || {
+                self.clients.answer(connection, request, true, move || {
                     Ok(Answer::Report { report: Box::new(reports::build(*draft, board)) })
                 });
             }
             Action::ReadReport { connection, request, run } => {
                 let file = reports::file(&self.folders.runs, &run);
-                self.answer(connection, request, true, move || {
+                self.clients.answer(connection, request, true, move || {
                     let report = reports::read(&file).map_err(|error| Failure {
                         kind: FailureKind::Environment,
                         message: format!("the report of run `{run}` cannot be read: {error}"),
@@ -188,7 +159,7 @@ impl Crew {
             Action::SendBoard { connection, request } => {
                 let view = Box::new(self.view());
                 let answer = Box::new(Answer::Board { view });
-                self.respond(connection, Response::Reply { id: request, answer });
+                self.clients.respond(connection, Response::Reply { id: request, answer });
             }
             Action::Post { entry, record } => self.post(first_seq + record as u64, entry),
         }
@@ -204,7 +175,7 @@ impl Crew {
     ) {
         let long = reading::bytes(&story) > READ_INLINE_MAX;
         let from = story.record.started.map(|(_, offset)| offset);
-        self.answer(connection, request, long, move || {
+        self.clients.answer(connection, request, long, move || {
             let result = Box::new(reading::result(&story));
             Ok(match form {
                 ExecForm::Ran => Answer::Ran { result },
@@ -216,7 +187,7 @@ impl Crew {
 
     fn answer_shelved(&mut self, asker: Asker, session: SessionId) {
         let sessions = self.folders.sessions.clone();
-        self.answer(asker.connection, asker.request, true, move || {
+        self.clients.answer(asker.connection, asker.request, true, move || {
             let record = shelf::read(&sessions, &session).ok();
             let result =
                 record.and_then(|record| record.result(0, EXEC_KEEP, Timestamp::default()));
@@ -254,49 +225,6 @@ impl Crew {
             tracing::warn!(%error, "the board's snapshot cannot be written");
             self.board_changed = true;
         }
-    }
-
-    fn respond(&mut self, connection: ConnectionId, response: Response) {
-        let Some(client) = self.clients.get_mut(&connection) else { return };
-        let is_news = match &response {
-            Response::Notice { notice } => !matches!(**notice, Notice::RunEnded { .. }),
-            Response::Reply { .. } | Response::Refusal { .. } => false,
-        };
-        if is_news && client.responses.waiting() > NEWS_WAITING_MAX {
-            client.missed += 1;
-            return;
-        }
-        if client.missed > 0 {
-            let missed = std::mem::take(&mut client.missed);
-            let notice = Box::new(Notice::Gap { missed });
-            drop(client.responses.send(&Response::Notice { notice }));
-        }
-        if client.responses.send(&response).is_err() {
-            // Not even answers are taken any more: the client is as good as gone. Its queue ends
-            // here, its reader tells the desk.
-            tracing::warn!(connection, "a client does not read its answers");
-            self.clients.remove(&connection);
-        }
-    }
-
-    /// Computes an answer, on another thread when it may take long, and sends it.
-    fn answer(
-        &mut self,
-        connection: ConnectionId,
-        id: u64,
-        long: bool,
-        compute: impl FnOnce() -> Result<Answer, Failure> + Send + 'static,
-    ) {
-        let response = move || match compute() {
-            Ok(answer) => Response::Reply { id, answer: Box::new(answer) },
-            Err(failure) => Response::Refusal { id, failure },
-        };
-        if !long {
-            return self.respond(connection, response());
-        }
-        let Some(client) = self.clients.get(&connection) else { return };
-        let responses = client.responses.clone();
-        tokio::task::spawn_blocking(move || drop(responses.send(&response())));
     }
 
     fn tell(&mut self, session: SessionId, ask: Ask) {

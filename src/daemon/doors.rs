@@ -14,6 +14,9 @@ use crate::session::stream::{Inlet, Outlet};
 
 /// How many clients at a time; one more is closed at once.
 const CONNECTIONS_MAX: usize = 512;
+/// Bytes that wait for a client from which on it is not listened to: who does not read what it has
+/// asked for may not ask for more.
+const WAITING_BYTES_MAX: usize = 1024 * 1024;
 
 /// Accepts clients until the inbox is closed. Only processes of this user are let in.
 pub(super) async fn listen(listener: UnixListener, inbox: mpsc::Sender<Event>) {
@@ -108,6 +111,7 @@ impl Door {
                 match decoder.frame() {
                     Ok(Some(frame)) => match self.request(frame) {
                         Ok(request) => {
+                            self.responses.eased(WAITING_BYTES_MAX).await;
                             if inbox.send(Event::Asked { connection, request }).await.is_err() {
                                 return;
                             }

@@ -12,6 +12,7 @@ mod attempts;
 mod calls;
 pub mod checkup;
 mod claims;
+mod clients;
 mod clock;
 mod closing;
 mod compaction;

@@ -12,6 +12,7 @@ use super::story::CommandStory;
 use crate::domain::outcome::CommandState;
 use crate::domain::result::{CommandResult, Note, Order};
 use crate::domain::session::Size;
+use crate::domain::shown_path;
 use crate::session::wire::{CommandEnd, Span, Unstored};
 use crate::transcript::decode::Hint;
 use crate::transcript::gaps::{Gap, Gaps, Stretch};
@@ -81,7 +82,7 @@ pub(super) fn result(story: &CommandStory) -> CommandResult {
         cwd: end
             .map(|end| end.cwd.clone())
             .filter(|cwd| !cwd.is_empty())
-            .unwrap_or_else(|| story.cwd.to_string_lossy().into_owned()),
+            .unwrap_or_else(|| shown_path::show(&story.cwd)),
         started_at,
         duration_ms: end
             .map_or_else(|| started_at.map_or(0, |at| now.ms_since(at)), |end| end.duration_ms),

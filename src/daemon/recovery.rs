@@ -2,7 +2,6 @@
 //! their holders and records tell of them. What is observed beats what is recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 
 use super::action::Action;
 use super::adoption::{Found, Gone, Left};
@@ -19,6 +18,7 @@ use crate::domain::event::{ClientEnv, Event as Record};
 use crate::domain::ids::{AttemptId, CommandId, RunId, SessionId};
 use crate::domain::plan::Ready;
 use crate::domain::session::SessionOwner;
+use crate::domain::shown_path;
 use crate::domain::time::Timestamp;
 use crate::scheduler::attempt::{self, Attempt};
 use crate::scheduler::event::Event;
@@ -301,8 +301,10 @@ impl Session {
     /// A session of which only files are left.
     fn gone(gone: &Gone, owner: Owner, desk: &Desk, now: Timestamp) -> Self {
         let record = gone.record.as_ref();
-        let cwd = record
-            .map_or_else(|| desk.folders.root.clone(), |record| PathBuf::from(&record.session.cwd));
+        let cwd = record.map_or_else(
+            || desk.folders.root.clone(),
+            |record| shown_path::read(&record.session.cwd),
+        );
         let told = gone.owner.clone();
         let mut spec = desk.session_spec(gone.session.clone(), told, &cwd, Vec::new());
         if let Some(record) = record {

@@ -10,6 +10,7 @@ use super::story::ReportDraft;
 use super::{reading, shelf};
 use crate::domain::board::BoardView;
 use crate::domain::ids::RunId;
+use crate::domain::shown_path;
 use crate::report::record::RunReport;
 
 /// How many folder entries are looked at for `artifacts`, over the whole workspace.
@@ -79,12 +80,13 @@ pub(super) fn build(draft: ReportDraft, board: BoardView) -> RunReport {
     report
 }
 
-fn matching(files: &[String], globs: &[String]) -> Vec<String> {
+fn matching(files: &[PathBuf], globs: &[String]) -> Vec<String> {
     if globs.is_empty() {
         return Vec::new();
     }
     let set = glob_set(globs);
-    files.iter().filter(|file| set.is_match(file)).take(ARTIFACTS_MAX).cloned().collect()
+    let found = files.iter().filter(|file| set.is_match(file)).take(ARTIFACTS_MAX);
+    found.map(|file| shown_path::show(file)).collect()
 }
 
 /// The manifest's check has refused globs that do not parse, so none is lost here.
@@ -98,7 +100,7 @@ fn glob_set(globs: &[String]) -> GlobSet {
 
 /// Files below `root`, relative to it, in breadth-first order; `.git`, `.callboard` and links to
 /// folders are not entered.
-fn files_below(root: &Path) -> Vec<String> {
+fn files_below(root: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut folders = VecDeque::from([root.to_owned()]);
     let mut seen = 0;
@@ -117,7 +119,7 @@ fn files_below(root: &Path) -> Vec<String> {
                     folders.push_back(path);
                 }
             } else if let Ok(relative) = path.strip_prefix(root) {
-                files.push(relative.to_string_lossy().into_owned());
+                files.push(relative.to_owned());
             }
         }
     }
@@ -138,7 +140,7 @@ mod tests {
             std::fs::write(file, "x").unwrap();
         }
         let files = files_below(root.path());
-        assert_eq!(files, ["a.txt", "out/b.txt", "out/deep/c.bin"]);
+        assert_eq!(files, ["a.txt", "out/b.txt", "out/deep/c.bin"].map(PathBuf::from));
         assert_eq!(matching(&files, &["**/*.txt".to_owned()]), ["a.txt", "out/b.txt"]);
         assert_eq!(matching(&files, &["out/**".to_owned()]), ["out/b.txt", "out/deep/c.bin"]);
         assert_eq!(matching(&files, &[]), Vec::<String>::new());

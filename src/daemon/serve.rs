@@ -100,6 +100,10 @@ pub fn serve(options: &ServeOptions) -> Result<(), ServeError> {
     let workspace = Workspace::open(&places, &options.root, None)?;
     let owner = match take(&workspace, options.patience) {
         Err(TakeError::Held(_)) if options.for_client => return Ok(()),
+        Err(TakeError::Io { source, .. }) if is_read_only(&source) => {
+            let root = workspace.root().to_owned();
+            return Err(WorkspaceError::ReadOnly { root }.into());
+        }
         taken => taken?,
     };
     let http = options.http.map(|http| {
@@ -136,6 +140,21 @@ fn take(workspace: &Workspace, patience: Duration) -> Result<Owner, TakeError> {
     }
 }
 
+fn is_read_only(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem)
+}
+
+fn no_socket(workspace: &Workspace, source: std::io::Error) -> WorkspaceError {
+    let path = workspace.socket();
+    match source.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            WorkspaceError::Strange { path, what: "is not the coordinator's socket".to_owned() }
+        }
+        _ => WorkspaceError::Io { doing: "opening the socket", path, source },
+    }
+}
+
 async fn serve_owned(
     workspace: &Workspace,
     mut owner: Owner,
@@ -167,7 +186,7 @@ async fn serve_owned(
     };
     let epoch = journal.append(vec![started], true).await?.first_seq;
     let stage = start_stage().map_err(io("starting the stage"))?;
-    let listener = owner.listen().map_err(io("opening the socket"))?;
+    let listener = owner.listen().map_err(|error| no_socket(workspace, error))?;
     listener.set_nonblocking(true).map_err(io("opening the socket"))?;
     let listener =
         tokio::net::UnixListener::from_std(listener).map_err(io("opening the socket"))?;

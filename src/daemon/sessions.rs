@@ -13,6 +13,7 @@ use crate::domain::claim::Claim;
 use crate::domain::ids::{AttemptId, CommandId, RunId, SessionId};
 use crate::domain::process::ProcessIdentity;
 use crate::domain::session::{SessionDefaults, SessionOwner, SessionSpec, Shell, Size};
+use crate::domain::shown_path;
 use crate::domain::time::Timestamp;
 use crate::session::wire::Listener;
 
@@ -342,7 +343,7 @@ impl Session {
             claim: self.claim.clone(),
             pid: self.shell,
             shell: self.shell_kind,
-            cwd: self.cwd.to_string_lossy().into_owned(),
+            cwd: shown_path::show(&self.cwd),
             size: self.size,
             opened_at: self.opened_at,
             used_at: self.used,

@@ -17,6 +17,7 @@ use crate::control::{Closed, ClosedWhy, CommandView, SessionLine};
 use crate::domain::ids::{CommandId, SessionId};
 use crate::domain::outcome::{CommandState, Reason};
 use crate::domain::result::CommandResult;
+use crate::domain::shown_path;
 use crate::domain::time::Timestamp;
 use crate::session::wire::KnownCommand;
 
@@ -263,7 +264,7 @@ impl Shelved {
             record,
             session: self.session.session_id.clone(),
             transcript: self.folder.clone(),
-            cwd: PathBuf::from(&self.session.cwd),
+            cwd: shown_path::read(&self.session.cwd),
             charset: self.charset.clone(),
             now: self.session.closed.as_ref().map_or(now, |closed| closed.at),
             keep,

@@ -180,7 +180,10 @@ impl Workspace {
         let pointer = Pointer::read(&mark.join(POINTER))
             .filter(|pointer| pointer.identity.is_same(&identity))
             .filter(|pointer| places.is_state_of(&pointer.state, &pointer.key));
-        let Some(Pointer { state, key, .. }) = pointer else { return Ok(None) };
+        let known = pointer.map(|Pointer { state, key, .. }| (state, key));
+        // As `open` would: a broken pointer is no loss.
+        let own = || Some((places.find(&identity.key())?, identity.key()));
+        let Some((state, key)) = known.or_else(own) else { return Ok(None) };
         let Some(Record { runtime, .. }) = Record::read(&state.join(RECORD)) else {
             return Ok(None);
         };

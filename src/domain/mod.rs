@@ -18,5 +18,6 @@ pub mod process;
 pub mod raw_path;
 pub mod result;
 pub mod session;
+pub mod shown_path;
 pub mod size;
 pub mod time;

@@ -10,6 +10,7 @@ use super::ids::{AgentName, Tag, TaskId, WorkspaceId};
 use super::permission::Permissions;
 use super::raw_path;
 use super::session::{SessionDefaults, Shell};
+use super::shown_path;
 
 /// What a run works from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -107,6 +108,7 @@ pub struct TaskSpec {
     /// The commands, one after the other in one session; never empty.
     pub run: Vec<String>,
     /// Relative to the root, or absolute.
+    #[serde(default, with = "shown_path::optional")]
     pub cwd: Option<PathBuf>,
     /// Added to the environment.
     pub env: BTreeMap<String, String>,

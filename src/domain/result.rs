@@ -39,7 +39,7 @@ pub struct CommandResult {
     pub truncated: Option<Truncation>,
     /// The encoding the texts were decoded from.
     pub encoding: String,
-    /// Working directory of the session after it.
+    /// Working directory of the session after it: as `shown_path` writes it.
     pub cwd: String,
     /// When it started; null while pending or refused.
     pub started_at: Option<Timestamp>,

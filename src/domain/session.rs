@@ -9,6 +9,7 @@ use super::ids::{AttemptId, CommandId, SessionId};
 use super::permission::Permissions;
 use super::plan::{InputRule, Ready, ResourceLimits, StopRule};
 use super::raw_path;
+use super::shown_path;
 
 /// What a new session is made of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -216,6 +217,7 @@ pub struct CommandSpec {
     /// The text for the shell.
     pub text: String,
     /// Where to run it; the session's own cwd when not set.
+    #[serde(default, with = "shown_path::optional")]
     pub cwd: Option<PathBuf>,
     /// Its time limit.
     pub limit: Limit,

@@ -46,6 +46,8 @@ struct Shared {
     waiting: Mutex<Waiting>,
     /// Told when something waits, and when nothing more will come.
     news: Notify,
+    /// Told when the peer has taken something, and when it will not any more.
+    room: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -63,8 +65,12 @@ impl Outlet {
     /// When the socket cannot be made non-blocking.
     pub fn new(socket: UnixStream) -> io::Result<(Self, impl Future<Output = ()> + Send)> {
         socket.set_nonblocking(true)?;
-        let shared =
-            Arc::new(Shared { socket, waiting: Mutex::default(), news: Notify::default() });
+        let shared = Arc::new(Shared {
+            socket,
+            waiting: Mutex::default(),
+            news: Notify::default(),
+            room: Notify::default(),
+        });
         let drained = drain(Arc::clone(&shared));
         Ok((Self(shared), drained))
     }
@@ -91,9 +97,42 @@ impl Outlet {
         Ok(())
     }
 
+    /// True once nothing more is taken: it was closed, or the peer is gone.
+    pub fn is_closed(&self) -> bool {
+        self.0.lock().closed
+    }
+
     /// How many bytes wait for the peer.
     pub fn waiting(&self) -> usize {
         self.0.lock().bytes.len()
+    }
+
+    /// Waits until no more than `bytes` wait for the peer, or nothing is taken any more.
+    pub async fn eased(&self, bytes: usize) {
+        loop {
+            // What is told from here on is not missed.
+            let room = self.0.room.notified();
+            {
+                let waiting = self.0.lock();
+                if waiting.closed || waiting.bytes.len() <= bytes {
+                    return;
+                }
+            }
+            room.await;
+        }
+    }
+
+    /// Lets go of a peer that does not read: what waits is dropped, and both of its directions end.
+    pub fn cut(&self) {
+        {
+            let mut waiting = self.0.lock();
+            waiting.closed = true;
+            waiting.bytes = Vec::new();
+        }
+        // It may be gone by itself.
+        drop(self.0.socket.shutdown(Shutdown::Both));
+        self.0.news.notify_one();
+        self.0.room.notify_waiters();
     }
 
     /// Takes nothing more; what waits is still written, and then the peer sees the end.
@@ -133,6 +172,7 @@ async fn drain(shared: Arc<Shared>) {
         if !is_empty {
             if drain_waiting(&shared).await.is_err() {
                 shared.lock().closed = true;
+                shared.room.notify_waiters();
                 return;
             }
         } else if closed {
@@ -153,6 +193,7 @@ async fn drain_waiting(shared: &Shared) -> io::Result<()> {
         let mut waiting = shared.lock();
         let taken = write(&shared.socket, &waiting.bytes)?;
         waiting.bytes.drain(..taken);
+        shared.room.notify_waiters();
         if waiting.bytes.is_empty() {
             waiting.bytes.shrink_to_fit();
             return Ok(());
@@ -239,6 +280,37 @@ mod tests {
                 }
             }
             drained.await.unwrap();
+        });
+    }
+
+    #[test]
+    fn who_waits_for_room_has_it_once_the_peer_reads_or_is_let_go() {
+        runtime().block_on(async {
+            for lets_go in [false, true] {
+                let (near, far) = UnixStream::pair().unwrap();
+                let (outlet, drained) = Outlet::new(near).unwrap();
+                let drained = tokio::spawn(drained);
+                while outlet.waiting() < 100_000 {
+                    outlet.send(&"x".repeat(10_000)).unwrap();
+                }
+                let waiter = outlet.clone();
+                let waiter = tokio::spawn(async move { waiter.eased(1000).await });
+                tokio::task::yield_now().await;
+                assert!(!waiter.is_finished());
+                let mut inlet = Inlet::new(far).unwrap();
+                if lets_go {
+                    outlet.cut();
+                    assert!(outlet.waiting() == 0 && outlet.send(&0).is_err());
+                }
+                let mut buffer = [0; 4096];
+                while !waiter.is_finished() {
+                    inlet.read(&mut buffer).await.unwrap();
+                    tokio::task::yield_now().await;
+                }
+                outlet.close();
+                while inlet.read(&mut buffer).await.unwrap() > 0 {}
+                drained.await.unwrap();
+            }
         });
     }
 

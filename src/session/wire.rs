@@ -288,7 +288,7 @@ pub struct CommandEnd {
     pub exit_code: Option<i32>,
     /// The statuses of the last pipeline, where known.
     pub pipe_status: Option<Vec<i32>>,
-    /// The shell's working directory afterwards. Bytes that are not UTF-8 are shown as U+FFFD.
+    /// The shell's working directory afterwards. As `shown_path` writes it.
     pub cwd: String,
     /// When it started; `None` when it never did.
     pub started_at: Option<Timestamp>,

@@ -37,10 +37,21 @@ fn a_flaky_run_that_counts_as_failed_says_so_everywhere() {
 }
 
 #[test]
-fn a_flaky_run_is_a_success_otherwise() {
+fn orc_78_a_flaky_task_is_a_success_and_is_told_in_every_report() {
     let house = House::new();
-    let (code, report) = house.run_with(&["--report", "junit=a.xml"], FLAKY);
+    let reports = ["json=a.json", "junit=a.xml", "markdown=a.md", "html=a.html"];
+    let flags: Vec<&str> = reports.iter().flat_map(|report| ["--report", report]).collect();
+    let (code, report) = house.run_with(&flags, FLAKY);
     assert_eq!((code, &report["outcome"]), (0, &"succeeded".into()));
+    let task = &report["tasks"][0];
+    assert_eq!((&task["class"], &task["attempts"]), (&"flaky".into(), &2.into()), "{task:#}");
+    assert_eq!(document(&house, "a.json"), report);
+    for name in ["a.md", "a.html"] {
+        let text = house.read(name);
+        assert!(text.contains("flaky: succeeded on attempt 2"), "{name}: {text}");
+    }
+    let shown = house.call(&["report", report["run_id"].as_str().unwrap()]);
+    assert!(shown.stdout.contains("flaky"), "{shown:?}");
     let junit = house.read("a.xml");
     assert!(junit.contains("flakyFailure") && junit.contains("succeeded on attempt 2;"), "{junit}");
 }

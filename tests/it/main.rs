@@ -7,7 +7,9 @@
     reason = "a test that cannot go on has failed, and says on stderr what it skips"
 )]
 
+mod cases_liveness;
 mod cases_orchestrator;
+mod cases_paths;
 mod cases_policy;
 mod cases_shells;
 mod cases_tasks;

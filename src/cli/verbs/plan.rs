@@ -15,6 +15,7 @@ use crate::cli::{exit, output};
 use crate::domain::ids::{AgentName, Tag, TaskId};
 use crate::domain::plan as domain;
 use crate::domain::result::SCHEMA_VERSION;
+use crate::domain::shown_path;
 
 /// Check a manifest and show how it would run; runs nothing.
 ///
@@ -116,7 +117,7 @@ fn document(plan: &domain::Plan) -> Document<'_> {
     Document {
         schema_version: SCHEMA_VERSION,
         workspace_id: workspace_id(plan),
-        root: plan.root.display().to_string(),
+        root: shown_path::show(&plan.root),
         jobs: super::run::default_jobs(plan),
         agents: agents.collect(),
         waves,

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
@@ -61,7 +62,7 @@ pub(in crate::cli) struct Run {
     detach: bool,
     /// Write the report to PATH, as json, junit, markdown or html (repeatable); `-` is stdout, and
     /// the summary then goes to stderr
-    #[arg(long, value_name = "FORMAT=PATH", value_parser = Target::parse)]
+    #[arg(long, value_name = "FORMAT=PATH", value_parser = OsStringValueParser::new().try_map(Target::parse))]
     report: Vec<Target>,
     /// Exit with 1 when a task succeeded only after a failure
     #[arg(long)]

@@ -66,7 +66,7 @@ pub struct SessionLine {
     pub pid: Option<i32>,
     /// Which shell.
     pub shell: Shell,
-    /// Where it was opened.
+    /// Where it was opened: as `shown_path` writes it.
     pub cwd: String,
     /// Its window.
     pub size: Size,

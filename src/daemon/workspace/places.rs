@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::fs::{DirBuilder, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -88,10 +87,22 @@ impl Places {
     ) -> (PathBuf, String, Origin) {
         let folder = root.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
         let key = identity.key();
+        if let Some(state) = self.find(&key) {
+            return (state, key, Origin::Known);
+        }
         let name = format!("{}-{key}", tame(name.unwrap_or(&folder)));
-        let state = self.state_home.join("callboard").join(name);
-        let is_found = origin == Origin::New && self.is_state_of(&state, &key);
-        (state, key, if is_found { Origin::Known } else { origin })
+        (self.state_home.join("callboard").join(name), key, origin)
+    }
+
+    /// The state of the workspace with this key, whatever its name begins with.
+    pub(super) fn find(&self, key: &str) -> Option<PathBuf> {
+        let states = std::fs::read_dir(self.state_home.join("callboard")).ok()?;
+        let mut states = states.flatten().map(|entry| entry.path()).filter(|state| {
+            let name = state.file_name().and_then(|name| name.to_str());
+            let stem = name.and_then(|name| name.strip_suffix(key));
+            stem.is_some_and(|stem| stem.ends_with('-')) && self.is_state_of(state, key)
+        });
+        states.next()
     }
 
     /// The root's `.callboard` with its `.gitignore`.
@@ -116,8 +127,10 @@ impl Places {
 
     /// The runtime folder: `recorded` if it is still good, else the first that is.
     pub(super) fn runtime(&self, recorded: Option<PathBuf>) -> Result<PathBuf, WorkspaceError> {
-        let fits =
-            |path: &Path| path.as_os_str().as_bytes().len() + SOCKET_NAME_BYTES <= SOCKET_BYTES_MAX;
+        // Sessions are told of it in variables, which are text.
+        let fits = |path: &Path| {
+            path.to_str().is_some_and(|text| text.len() + SOCKET_NAME_BYTES <= SOCKET_BYTES_MAX)
+        };
         if let Some(path) = recorded.filter(|path| fits(path) && self.is_private(path).is_ok()) {
             return Ok(path);
         }

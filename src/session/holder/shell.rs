@@ -12,6 +12,7 @@ use rustix::fs::{MemfdFlags, SeekFrom, ftruncate, memfd_create, seek};
 
 use crate::command::event::Fate;
 use crate::domain::session::SessionSpec;
+use crate::domain::shown_path;
 
 use super::super::driver::{
     self, Report, command_document, descriptor, may_end_in_pipeline, take_report,
@@ -370,13 +371,12 @@ impl Shell {
             .zip(there.as_ref())
             .is_some_and(|(said, there)| (said.dev(), said.ino()) == (there.dev(), there.ino()));
         if same || there.is_none() {
-            return (said.to_string_lossy().into_owned(), true);
+            return (shown_path::show(&said), true);
         }
         let named = std::fs::read_link(&link).unwrap_or_else(|_| said.clone());
-        let named = named.to_string_lossy();
-        match named.strip_suffix(" (deleted)") {
-            Some(gone) => (gone.to_owned(), false),
-            None => (named.into_owned(), true),
+        match named.as_os_str().as_bytes().strip_suffix(b" (deleted)") {
+            Some(gone) => (shown_path::show(Path::new(std::ffi::OsStr::from_bytes(gone))), false),
+            None => (shown_path::show(&named), true),
         }
     }
 }

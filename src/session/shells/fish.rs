@@ -1,6 +1,8 @@
 //! fish: a loop that an interrupt unwinds, to fish's own prompt. There it says so, and one typed
 //! line brings it back.
 
+use std::os::unix::ffi::OsStrExt as _;
+
 use super::folder::quoted;
 use super::table::{Capture, Order, Pipes, Table, Takes, line_with};
 
@@ -10,8 +12,8 @@ pub(super) const TABLE: Table = Table {
     names: &["fish"],
     never: &[],
     argv: |folder| {
-        let driver = fish_quoted(&folder.join("driver").to_string_lossy());
-        let source = format!("builtin source {driver}; eval $__cb_loop");
+        let driver = fish_quoted(folder.join("driver").as_os_str().as_bytes());
+        let source = [b"builtin source ", &*driver, b"; eval $__cb_loop"].concat();
         let flags = [c"fish", c"--no-config", c"--private", c"-i", c"-C"];
         let mut argv: Vec<_> = flags.into_iter().map(ToOwned::to_owned).collect();
         argv.push(std::ffi::CString::new(source).unwrap_or_default());
@@ -56,11 +58,26 @@ pub(super) const TABLE: Table = Table {
     },
 };
 
-fn fish_quoted(text: &str) -> String {
-    quoted(&text.replace('\\', "\\\\"), "\\'")
+fn fish_quoted(text: &[u8]) -> Vec<u8> {
+    let parts: Vec<_> = text.split(|&byte| byte == b'\\').collect();
+    quoted(&parts.join(&b"\\\\"[..]), b"\\'")
 }
 
 fn order(order: &Order<'_>) -> Vec<u8> {
     let merge = u8::from(order.merge);
-    format!("{}\0{merge}\0{}\0", order.nonce, order.cwd.unwrap_or("")).into_bytes()
+    let start = format!("{}\0{merge}\0", order.nonce);
+    let cwd = order.cwd.map(written).unwrap_or_default();
+    [start.as_bytes(), cwd.as_slice(), b"\0"].concat()
+}
+
+/// A path as fish writes it. Its `read` takes no byte that is not UTF-8.
+fn written(path: &[u8]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for chunk in path.utf8_chunks() {
+        text.extend(fish_quoted(chunk.valid().as_bytes()));
+        for byte in chunk.invalid() {
+            text.extend(format!("\\X{byte:02x}").into_bytes());
+        }
+    }
+    text
 }

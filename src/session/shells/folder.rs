@@ -11,6 +11,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -40,7 +41,7 @@ pub(in crate::session) struct Folder {
     pub path: PathBuf,
     pipes: &'static Pipes,
     /// The folder's name as the shell reads it.
-    quoted: String,
+    quoted: Vec<u8>,
     /// The shell's script, or what it reads for each command.
     script: OwnedFd,
     word: OwnedFd,
@@ -62,7 +63,7 @@ impl Folder {
         pipes: &'static Pipes,
         cwd: &Path,
     ) -> io::Result<(Self, OwnedFd)> {
-        let cwd = (pipes.quote)(cwd.to_str().ok_or_else(|| not_utf8(cwd))?);
+        let cwd = (pipes.quote)(cwd.as_os_str().as_bytes());
         let path = driver_folder(tmp);
         let named = |error: io::Error| {
             io::Error::new(error.kind(), format!("cannot set up {}: {error}", path.display()))
@@ -79,17 +80,18 @@ impl Folder {
         let script = pipe(shell).map_err(named)?;
         let word = pipe("word").map_err(named)?;
         let report = pipe("report").map_err(named)?;
-        let quoted = (pipes.quote)(&path.to_string_lossy());
+        let quoted = (pipes.quote)(path.as_os_str().as_bytes());
         for (name, text) in pipes.files {
-            std::fs::write(path.join(name), text.replace("@DIR@", &quoted)).map_err(named)?;
+            std::fs::write(path.join(name), filled(text, "@DIR@", &quoted)).map_err(named)?;
         }
         let inodes = [shell, "word"]
             .into_iter()
             .filter_map(|name| std::fs::metadata(path.join(name)).ok())
             .map(|file| (file.dev(), file.ino()))
             .collect();
-        let opening = pipes.opening.replace("@DIR@", &quoted).replace("@CWD@", &cwd);
-        put(&script, opening.as_bytes()).map_err(named)?;
+        let opening: Vec<_> =
+            pipes.opening.split("@CWD@").map(|part| filled(part, "@DIR@", &quoted)).collect();
+        put(&script, &opening.join(&cwd[..])).map_err(named)?;
         let folder =
             Self { path, pipes, quoted, script, word, inodes, given: Vec::new(), is_let_go: false };
         Ok((folder, report))
@@ -106,10 +108,6 @@ impl Folder {
         merge: bool,
         text: &str,
     ) -> io::Result<()> {
-        let cwd = match cwd {
-            None => None,
-            Some(cwd) => Some(cwd.to_str().ok_or_else(|| not_utf8(cwd))?),
-        };
         let text = format!("{text}{}", self.pipes.trailer);
         let is_short = text.len() <= self.pipes.inline_max;
         if !is_short {
@@ -117,7 +115,7 @@ impl Folder {
         }
         let lines = (self.pipes.order)(&Order {
             nonce,
-            cwd,
+            cwd: cwd.map(|cwd| cwd.as_os_str().as_bytes()),
             merge,
             text: is_short.then_some(&text),
             folder: &self.quoted,
@@ -182,10 +180,6 @@ impl Drop for Folder {
     }
 }
 
-fn not_utf8(cwd: &Path) -> io::Error {
-    io::Error::other(format!("{} is not UTF-8", cwd.display()))
-}
-
 /// Writes all of it: the pipe is empty while the shell is idle, and holds 64 KiB.
 fn put(pipe: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
@@ -196,6 +190,13 @@ fn put(pipe: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
 }
 
 /// `text` in single quotes; `quote` stands for one inside.
-pub(super) fn quoted(text: &str, quote: &str) -> String {
-    format!("'{}'", text.replace('\'', quote))
+pub(super) fn quoted(text: &[u8], quote: &[u8]) -> Vec<u8> {
+    let parts: Vec<_> = text.split(|&byte| byte == b'\'').collect();
+    [b"'", &*parts.join(quote), b"'"].concat()
+}
+
+/// `text` with `value` wherever `name` stands.
+fn filled(text: &str, name: &str, value: &[u8]) -> Vec<u8> {
+    let parts: Vec<_> = text.split(name).map(str::as_bytes).collect();
+    parts.join(value)
 }

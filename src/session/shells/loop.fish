@@ -12,7 +12,7 @@ while true
             exit
         end
         if builtin test -n "$__cb_d"
-            if not builtin cd -- "$__cb_d" 2>/dev/null
+            if not eval builtin cd -- $__cb_d 2>/dev/null
                 set -g __cb_p cd
                 break
             end

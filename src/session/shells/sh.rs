@@ -56,19 +56,17 @@ const RUN: &str = "\\eval \"$__cb_x$__cb_t\"\n";
 fn order(order: &Order<'_>) -> Vec<u8> {
     let Order { nonce, merge, folder, .. } = order;
     let (text, file) = match order.text {
-        Some(text) => (posix_quoted(text), "run"),
-        None => ("''".to_owned(), "file"),
+        Some(text) => (posix_quoted(text.as_bytes()), "run"),
+        None => (b"''".to_vec(), "file"),
     };
     let merge = if *merge { " 2>&1" } else { "" };
     let go = match order.cwd {
-        Some(cwd) => format!("\\command cd -- {} 2>/dev/null", posix_quoted(cwd)),
-        None => ":".to_owned(),
+        Some(cwd) => [b"\\command cd -- ", &*posix_quoted(cwd), b" 2>/dev/null"].concat(),
+        None => b":".to_vec(),
     };
     // Under `set -e` the status before was 0, or there would be no shell.
-    format!(
-        "__cb_p= __cb_t={text} __cb_o={nonce}\n\
-         if {go}; then case $- in *e*) ;; *) __cb_s;; esac; \\. {folder}/{file}{merge}; \
-         {{ __cb_n \"$?\"; }} 2>/dev/null; else __cb_n cd; fi\n"
-    )
-    .into_bytes()
+    let begin = format!(" __cb_o={nonce}\nif ");
+    let run: &[u8] = b"; then case $- in *e*) ;; *) __cb_s;; esac; \\. ";
+    let end = format!("/{file}{merge}; {{ __cb_n \"$?\"; }} 2>/dev/null; else __cb_n cd; fi\n");
+    [b"__cb_p= __cb_t=", &*text, begin.as_bytes(), &go, run, folder, end.as_bytes()].concat()
 }

@@ -71,7 +71,7 @@ pub(in crate::session) struct Pipes {
     /// script, which it puts before each of its messages, is then a short one.
     pub starts_in_folder: bool,
     /// How a name is quoted for it.
-    pub quote: fn(&str) -> String,
+    pub quote: fn(&[u8]) -> Vec<u8>,
     /// The lines that make it run a command.
     pub order: fn(&Order<'_>) -> Vec<u8>,
     /// After the text of a command: what catches its statuses.
@@ -91,13 +91,13 @@ pub(in crate::session) struct Order<'a> {
     /// The command's number.
     pub nonce: u64,
     /// Where to go first.
-    pub cwd: Option<&'a str>,
+    pub cwd: Option<&'a [u8]>,
     /// Both streams to the first terminal.
     pub merge: bool,
     /// The text with its trailer; `None`: it lies in `file`.
     pub text: Option<&'a str>,
     /// The driver's folder, quoted.
-    pub folder: &'a str,
+    pub folder: &'a [u8],
 }
 
 /// The table of a shell.
@@ -132,8 +132,8 @@ pub(in crate::session) fn fish() -> Table {
 }
 
 /// Single quotes as every POSIX shell reads them.
-pub(super) fn posix_quoted(text: &str) -> String {
-    quoted(text, "'\\''")
+pub(super) fn posix_quoted(text: &[u8]) -> Vec<u8> {
+    quoted(text, b"'\\''")
 }
 
 /// A path as an argument.

@@ -47,21 +47,21 @@ const RUN: &str = "\\builtin eval \"$__cb_x$__cb_t\"\n";
 fn order(order: &Order<'_>) -> Vec<u8> {
     let Order { nonce, merge, folder, .. } = order;
     let text = match order.text {
-        Some(text) => posix_quoted(text),
-        None => format!("\"$(<{folder}/file)\""),
+        Some(text) => posix_quoted(text.as_bytes()),
+        None => [b"\"$(<", *folder, b"/file)\""].concat(),
     };
     let merge = if *merge { " 2>&1" } else { "" };
     let go = match order.cwd {
-        Some(cwd) => format!("\\builtin cd -q -- {} 2>/dev/null", posix_quoted(cwd)),
-        None => ":".to_owned(),
+        Some(cwd) => [b"\\builtin cd -q -- ", &*posix_quoted(cwd), b" 2>/dev/null"].concat(),
+        None => b":".to_vec(),
     };
-    format!(
-        "__cb_p=() __cb_o={nonce} __cb_t={text}\n\
-         {{ if {go}; then [[ -o errexit ]] || __cb_s; \\. {folder}/run{merge}; else __cb_p=(cd); fi; }} \
-         always {{ {{ __cb_q=$? TRY_BLOCK_ERROR=0 TRY_BLOCK_INTERRUPT=0 __cb_x=; \
+    let start = format!("__cb_p=() __cb_o={nonce} __cb_t=");
+    let end = format!(
+        "/run{merge}; else __cb_p=(cd); fi; }} always {{ {{ __cb_q=$? TRY_BLOCK_ERROR=0 TRY_BLOCK_INTERRUPT=0 __cb_x=; \
          if [[ -o xtrace ]]; then __cb_x='\\builtin set -x;'; \\builtin unsetopt xtrace; fi; \
          if [[ -o verbose ]]; then __cb_x+='\\builtin set -v;'; \\builtin unsetopt verbose; fi; \
          __cb_n $__cb_q; }} 2>/dev/null; }}\n"
-    )
-    .into_bytes()
+    );
+    let run: &[u8] = b"; then [[ -o errexit ]] || __cb_s; \\. ";
+    [start.as_bytes(), &text, b"\n{ if ", &go, run, folder, end.as_bytes()].concat()
 }

@@ -1,9 +1,11 @@
 //! Clients and their coordinators: lost, replaced, of other versions; and clients from inside of
 //! sessions. Real processes throughout.
 
+mod crowd;
 mod lost;
 mod replace;
 mod roles;
+mod slow;
 mod wire;
 
 use std::process::Child;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{begin, close, coordinator};
 use crate::house::House;
 
-fn connect(house: &House) -> UnixStream {
+pub(super) fn connect(house: &House) -> UnixStream {
     let lock: Value = serde_json::from_str(&house.read(".callboard/lock")).unwrap();
     let socket: PathBuf = serde_json::from_value(lock["socket"].clone()).unwrap();
     let stream = UnixStream::connect(socket).unwrap();
@@ -18,13 +18,13 @@ fn connect(house: &House) -> UnixStream {
     stream
 }
 
-fn say(stream: &mut UnixStream, document: &[u8]) {
+pub(super) fn say(stream: &mut UnixStream, document: &[u8]) {
     let length = u32::try_from(document.len()).unwrap();
     stream.write_all(&length.to_be_bytes()).unwrap();
     stream.write_all(document).unwrap();
 }
 
-fn hear(stream: &mut UnixStream) -> Value {
+pub(super) fn hear(stream: &mut UnixStream) -> Value {
     let mut length = [0; 4];
     stream.read_exact(&mut length).unwrap();
     let mut document = vec![0; u32::from_be_bytes(length) as usize];
@@ -32,12 +32,12 @@ fn hear(stream: &mut UnixStream) -> Value {
     serde_json::from_slice(&document).unwrap()
 }
 
-fn ask(stream: &mut UnixStream, request: &Value) -> Value {
+pub(super) fn ask(stream: &mut UnixStream, request: &Value) -> Value {
     say(stream, request.to_string().as_bytes());
     hear(stream)
 }
 
-fn hello(version: u32) -> Value {
+pub(super) fn hello(version: u32) -> Value {
     json!({"id": 1, "new_field": true,
         "call": {"hello": {"version": version, "callboard": "9.9.9", "more": {}}}})
 }

@@ -7,17 +7,22 @@ use std::process::Command;
 use super::{end_coordinator, kill_coordinator, refused};
 use crate::house::{House, skipped, wait_for};
 
-const DISK: &str = "CALLBOARD_TEST_DISK";
+pub(super) const DISK: &str = "CALLBOARD_TEST_DISK";
 
 /// Runs a test of this file with a small disk of its own.
 fn on_a_small_disk(test: &str) {
+    on_a_small_disk_as("storage::disk", test);
+}
+
+/// The same of the file `module`.
+pub(super) fn on_a_small_disk_as(module: &str, test: &str) {
     let folder = tempfile::tempdir().unwrap();
     let script = "mount -t tmpfs -o size=24m none \"$1\" || exit 77; shift; exec \"$@\"";
     let run = Command::new("unshare")
         .args(["--mount", "sh", "-c", script, "sh"])
         .arg(folder.path())
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", &format!("storage::disk::{test}"), "--ignored", "--nocapture"])
+        .args(["--exact", &format!("{module}::{test}"), "--ignored", "--nocapture"])
         .env(DISK, folder.path())
         .output();
     match run {
@@ -33,6 +38,15 @@ fn on_a_small_disk(test: &str) {
         ),
         Err(error) => skipped(test, &error.to_string()),
     }
+}
+
+/// Mounts the disk anew, once a process that is just ending has let go of it.
+pub(super) fn remount(disk: &Path, how: &str) {
+    wait_for(&format!("a remount: {how}"), || {
+        let options = format!("remount,{how}");
+        let done = Command::new("mount").args(["-o", &options]).arg(disk).output().unwrap();
+        if done.status.success() { Ok(()) } else { Err(format!("{done:?}")) }
+    });
 }
 
 /// A house whose state lies on that disk.
@@ -144,11 +158,7 @@ fn inside_read_only() {
     let (code, report) = house.run("[[task]]\nid = \"a\"\nrun = \"true\"\n");
     assert_eq!(code, 0, "{report:#}");
     house.assert_empties();
-    // Files of the coordinator that has just ended may be open for a moment more.
-    wait_for("the disk is read-only", || {
-        let remount = Command::new("mount").args(["-o", "remount,ro"]).arg(&disk).output().unwrap();
-        if remount.status.success() { Ok(()) } else { Err(format!("{remount:?}")) }
-    });
+    remount(&disk, "ro");
     for args in [&["run", "m.toml", "--json"][..], &["exec", "--json", "-c", "true"]] {
         let called = house.call(args);
         let (code, kind, message) = refused(&called);

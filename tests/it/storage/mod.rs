@@ -5,6 +5,8 @@ mod audit;
 mod board;
 mod disk;
 mod journal;
+mod looking;
+mod places;
 
 use std::path::{Path, PathBuf};
 

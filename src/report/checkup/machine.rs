@@ -1,7 +1,7 @@
 //! What a machine's facts mean.
 
 use super::{Finding, Level};
-use crate::domain::machine::{Machine, Notify};
+use crate::domain::machine::{Machine, Means, Notify};
 use crate::domain::session::Shell;
 
 /// Open files that many sessions at a time need.
@@ -82,7 +82,19 @@ fn notify(machine: &Machine) -> Finding {
     let means = "for telling which attempt wrote a file; without it, what changed is told by \
                  watching the workspace, and marked as inferred";
     match machine.notify {
-        Some(Notify::Killable) => Finding::ok("seccomp-notify", "whole", means),
+        Some(Notify::Killable) => match machine.tracing {
+            Means::Free => Finding::ok("seccomp-notify", "whole, and used", means),
+            Means::CostsRights => Finding::new(
+                "seccomp-notify",
+                Level::Note,
+                "whole, but not used by itself without CAP_SYS_ADMIN",
+                means,
+            )
+            .todo("write `tracing = \"on\"` in a manifest; sudo has no effect in its tasks then"),
+            Means::Missing => {
+                Finding::new("seccomp-notify", Level::Note, "not for this processor", means)
+            }
+        },
         Some(Notify::Interruptible) => Finding::new(
             "seccomp-notify",
             Level::Note,
@@ -345,6 +357,7 @@ mod tests {
     #[test]
     fn root_is_above_some_limits() {
         let root = Machine {
+            tracing: Means::Free,
             is_root: true,
             hidepid: Some("2".to_owned()),
             ptrace_scope: Some(3),

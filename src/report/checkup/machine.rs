@@ -288,6 +288,7 @@ mod tests {
             kernel: "6.8.0-31-generic".to_owned(),
             ptys: (Some(4096), Some(10)),
             pty_opens: true,
+            tracing: Means::Free,
             notify: Some(Notify::Killable),
             landlock: Some(4),
             groups: vec![("memory", true), ("pids", true)],
@@ -317,6 +318,12 @@ mod tests {
             ("ptys", Level::Problem, Machine { pty_opens: false, ..good() }),
             ("ptys", Level::Warning, Machine { ptys: (Some(100), Some(90)), ..good() }),
             ("seccomp-notify", Level::Note, Machine { notify: Some(Notify::Missing), ..good() }),
+            (
+                "seccomp-notify",
+                Level::Note,
+                Machine { tracing: Means::CostsRights, ..good() },
+            ),
+            ("seccomp-notify", Level::Note, Machine { tracing: Means::Missing, ..good() }),
             ("landlock", Level::Note, Machine { landlock: None, ..good() }),
             ("cgroups", Level::Note, Machine { groups: vec![("memory", false)], ..good() }),
             ("pidfd", Level::Problem, Machine { pidfd: false, ..good() }),
@@ -357,7 +364,6 @@ mod tests {
     #[test]
     fn root_is_above_some_limits() {
         let root = Machine {
-            tracing: Means::Free,
             is_root: true,
             hidepid: Some("2".to_owned()),
             ptrace_scope: Some(3),

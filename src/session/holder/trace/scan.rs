@@ -76,11 +76,14 @@ impl Scan {
     /// It has ended.
     pub(super) fn end(&mut self, ignored: &mut Ignored, now_ms: u64) -> Found {
         let limit = (SCAN + self.began.elapsed() / SCAN_PART).min(SCAN_MAX);
-        let (mut names, mut changed) = (HashSet::new(), Vec::new());
+        let (mut names, mut changed, mut told) = (HashSet::new(), Vec::new(), HashMap::new());
         let mut is_whole = self.walk(limit, |path, changed_at| {
             names.insert(path.to_owned());
-            if changed_at.is_some_and(|at| at >= self.since && self.told.get(path) != Some(&at)) {
-                changed.push((path.to_owned(), changed_at));
+            if let Some(at) = changed_at.filter(|at| *at >= self.since) {
+                if self.told.get(path) != Some(&at) {
+                    changed.push(path.to_owned());
+                }
+                told.insert(path.to_owned(), at);
             }
         });
         changed.sort();
@@ -90,7 +93,7 @@ impl Scan {
             how: How::Inferred,
         };
         let mut touched: Vec<Touched> =
-            changed.iter().map(|(path, _)| touch(file_key(path), "write")).collect();
+            changed.iter().map(|path| touch(file_key(path), "write")).collect();
         match self.names.as_ref().filter(|_| is_whole) {
             Some(before) => {
                 let mut gone: Vec<&PathBuf> = before.difference(&names).collect();
@@ -104,7 +107,7 @@ impl Scan {
         if self.has_new_head() {
             touched.push(touch(git_key(Path::new("")), "write"));
         }
-        self.told = changed.into_iter().filter_map(|(path, at)| Some((path, at?))).collect();
+        self.told = told;
         self.names = is_whole.then_some(names);
         Found { touched, is_whole }
     }

@@ -77,7 +77,7 @@ fn files_are_told_as_they_are_changed() {
             ("echo x > soft", &["write file/t"]),
             ("echo n > n.new; mv n.new n", &["rename file/n"]),
             ("echo n > gone; rm gone", &[]),
-            ("setsid sh -c 'echo s > s.txt'", &["write file/s.txt"]),
+            ("setsid --wait sh -c 'echo s > s.txt'", &["write file/s.txt"]),
             ("(sh -c 'echo q > q.txt' &) ; while [ ! -s q.txt ]; do :; done", &["write file/q.txt"]),
             ("printf x > $'odd\\xff%'", &["write file/odd%ff%25"]),
         ],
@@ -258,7 +258,7 @@ fn without_its_holder_a_call_fails_at_once() {
         return;
     }
     let house = workspace();
-    let script = "exec 5>said; echo up >&5; while :; do : > probe; sleep 0.05; done 2>&5";
+    let script = "trap '' HUP; exec 5>said; echo up >&5; while :; do : > probe; sleep 0.05; done 2>&5";
     let child = house.command(&["exec", "-c", script]).spawn().unwrap();
     wait_for("the command runs", || {
         if house.read("said").contains("up") { Ok(()) } else { Err("not yet".to_owned()) }

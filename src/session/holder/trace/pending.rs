@@ -12,6 +12,9 @@ use crate::domain::result::How;
 const PENDING_MAX: usize = 16 * 1024;
 /// A call that went on has happened after so long, unless the machine is busy.
 const SETTLES_MS: u64 = 2;
+/// A file that was made is often the stand-in for another, and gets that one's name when it is
+/// whole: then it alone is the touch.
+const MADE_SETTLES_MS: u64 = 100;
 /// The first pause until the next look; each further one is twice as long.
 const PAUSE_MS: u64 = 20;
 /// After so long it is taken for failed.
@@ -32,6 +35,16 @@ struct Entry {
     look_ms: u64,
 }
 
+impl Entry {
+    fn new(seen: Seen, how: How, now_ms: u64) -> Self {
+        let settles = match seen.sign {
+            Sign::Made(_) => MADE_SETTLES_MS,
+            _ => SETTLES_MS,
+        };
+        Self { seen, how, since_ms: now_ms, look_ms: now_ms + settles }
+    }
+}
+
 impl Pending {
     /// True when nothing is open.
     pub(super) fn is_empty(&self) -> bool {
@@ -45,7 +58,7 @@ impl Pending {
         {
             // The same again: whatever is the surer sign.
             if !matches!(entry.seen.sign, Sign::Certain) {
-                *entry = Entry { seen, how, since_ms: now_ms, look_ms: now_ms + SETTLES_MS };
+                *entry = Entry::new(seen, how, now_ms);
             }
             return true;
         }
@@ -53,8 +66,7 @@ impl Pending {
             return false;
         }
         self.by_resource.insert(seen.resource.clone(), self.next);
-        let entry = Entry { seen, how, since_ms: now_ms, look_ms: now_ms + SETTLES_MS };
-        self.entries.insert(self.next, entry);
+        self.entries.insert(self.next, Entry::new(seen, how, now_ms));
         self.next += 1;
         true
     }
@@ -118,11 +130,11 @@ mod tests {
         let mut pending = Pending::default();
         assert!(pending.push(made(&late), How::Traced, 0));
         assert!(pending.push(made(&never), How::Traced, 0));
-        assert!(pending.settle(false, 1).is_empty(), "too soon to look");
-        assert!(pending.settle(false, 2).is_empty());
+        assert!(pending.settle(false, 99).is_empty(), "too soon to look");
+        assert!(pending.settle(false, 100).is_empty());
         std::fs::write(&late, "").unwrap();
-        assert!(pending.settle(false, 21).is_empty(), "a pause");
-        assert_eq!(pending.settle(false, 22).len(), 1);
+        assert!(pending.settle(false, 199).is_empty(), "a pause");
+        assert_eq!(pending.settle(false, 200).len(), 1);
         assert!(!pending.is_empty());
         assert!(pending.settle(false, GIVE_UP_MS).is_empty());
         assert!(pending.is_empty(), "given up");

@@ -37,8 +37,14 @@ pub(super) enum Sign {
     Gone(PathBuf, Identity),
     /// It was this file or none: now it is another.
     Replaced(PathBuf, Option<Identity>),
-    /// The socket has the address, or somebody listens at it.
-    Bound { pid: i32, socket: i32, address: SocketAddr },
+    /// The socket has the address, or somebody listens at it who did not before.
+    Bound {
+        pid: i32,
+        socket: i32,
+        address: SocketAddr,
+        /// Nobody listened there before.
+        was_free: bool,
+    },
 }
 
 impl Sign {
@@ -53,8 +59,9 @@ impl Sign {
             }),
             Self::Gone(path, was) => now(path) != Some(*was),
             Self::Replaced(path, was) => now(path).is_some_and(|is| Some(is) != *was),
-            Self::Bound { pid, socket, address } => {
-                bound_to(*pid, *socket) == Some(*address) || is_listened_at(*address)
+            Self::Bound { pid, socket, address, was_free } => {
+                bound_to(*pid, *socket) == Some(*address)
+                    || (*was_free && is_listened_at(*address))
             }
         }
     }
@@ -173,7 +180,8 @@ impl Around<'_> {
             return None;
         }
         let resource = port_key(address);
-        let sign = Sign::Bound { pid: self.pid, socket, address };
+        let was_free = !is_listened_at(address);
+        let sign = Sign::Bound { pid: self.pid, socket, address, was_free };
         Some(Seen { resource, mode: "bind", file: None, sign })
     }
 }

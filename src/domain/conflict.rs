@@ -7,8 +7,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::machine::Means;
 use super::ids::{AttemptId, CommandId, SessionId};
+use super::machine::Means;
 use super::outcome::Reason;
 use super::result::{How, Touched};
 use super::time::Timestamp;

@@ -72,13 +72,19 @@ fn files_are_told_as_they_are_changed() {
             ("mkdir -p d/e; cd d/e; echo x > ../y", &["write file/d/y"]),
             ("mv d/e d/f", &["rename file/d/e", "rename file/d/f"]),
             ("rmdir d/f", &["remove file/d/f"]),
-            ("echo x > t; ln t hard; ln -s t soft", &["write file/t", "write file/hard", "write file/soft"]),
+            (
+                "echo x > t; ln t hard; ln -s t soft",
+                &["write file/t", "write file/hard", "write file/soft"],
+            ),
             ("truncate -s 5 t", &["write file/t"]),
             ("echo x > soft", &["write file/t"]),
             ("echo n > n.new; mv n.new n", &["rename file/n"]),
             ("echo n > gone; rm gone", &[]),
             ("setsid --wait sh -c 'echo s > s.txt'", &["write file/s.txt"]),
-            ("(sh -c 'echo q > q.txt' &) ; while [ ! -s q.txt ]; do :; done", &["write file/q.txt"]),
+            (
+                "(sh -c 'echo q > q.txt' &) ; while [ ! -s q.txt ]; do :; done",
+                &["write file/q.txt"],
+            ),
             ("printf x > $'odd\\xff%'", &["write file/odd%ff%25"]),
         ],
     );
@@ -130,7 +136,8 @@ fn programs_of_every_kind_are_seen() {
     }
     if has("git") {
         let set = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b; ";
-        let script = format!("{set}git init -q . && echo x > g.txt && git add . && git commit -qm x");
+        let script =
+            format!("{set}git init -q . && echo x > g.txt && git add . && git commit -qm x");
         let (code, result) = house.exec(&script);
         assert_eq!(code, 0, "{result:#}");
         let all = touched(&result);
@@ -203,16 +210,16 @@ fn a_task_says_how_it_is_watched() {
     }
     let house = workspace();
     for (tracing, how) in [("auto", "traced"), ("on", "traced"), ("off", "inferred")] {
-        let manifest =
-            format!("[defaults]\ntracing = \"{tracing}\"\n[[task]]\nid = \"t\"\nrun = \"echo {tracing} > f\"\n");
+        let manifest = format!(
+            "[defaults]\ntracing = \"{tracing}\"\n[[task]]\nid = \"t\"\nrun = \"echo {tracing} > f\"\n"
+        );
         let (code, report) = house.run(&manifest);
         assert_eq!(code, 0, "{report:#}");
         let command = &report["tasks"][0]["commands"][0];
         assert_eq!(touched(command), [format!("{how} write file/f")], "{report:#}");
     }
-    let (_, report) = house.run(
-        "[[task]]\nid = \"t\"\ntracing = \"off\"\nrun = [\"echo > g\", \"true\", \"rm g\"]\n",
-    );
+    let (_, report) = house
+        .run("[[task]]\nid = \"t\"\ntracing = \"off\"\nrun = [\"echo > g\", \"true\", \"rm g\"]\n");
     let commands: Vec<_> =
         report["tasks"][0]["commands"].as_array().unwrap().iter().map(touched).collect();
     let expected = [vec!["inferred write file/g"], vec![], vec!["inferred remove file/g"]];
@@ -258,7 +265,8 @@ fn without_its_holder_a_call_fails_at_once() {
         return;
     }
     let house = workspace();
-    let script = "trap '' HUP; exec 5>said; echo up >&5; while :; do : > probe; sleep 0.05; done 2>&5";
+    let script =
+        "trap '' HUP; exec 5>said; echo up >&5; while :; do : > probe; sleep 0.05; done 2>&5";
     let child = house.command(&["exec", "-c", script]).spawn().unwrap();
     wait_for("the command runs", || {
         if house.read("said").contains("up") { Ok(()) } else { Err("not yet".to_owned()) }
@@ -288,7 +296,9 @@ fn holders(house: &House) -> Vec<i64> {
         };
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
-        let Some(parent) = parent.and_then(|text| text.trim().parse::<i64>().ok()) else { continue };
+        let Some(parent) = parent.and_then(|text| text.trim().parse::<i64>().ok()) else {
+            continue;
+        };
         let name = std::fs::read_to_string(format!("/proc/{parent}/comm")).unwrap_or_default();
         if name.trim() == "cb-holder" {
             found.push(parent);

@@ -318,11 +318,7 @@ mod tests {
             ("ptys", Level::Problem, Machine { pty_opens: false, ..good() }),
             ("ptys", Level::Warning, Machine { ptys: (Some(100), Some(90)), ..good() }),
             ("seccomp-notify", Level::Note, Machine { notify: Some(Notify::Missing), ..good() }),
-            (
-                "seccomp-notify",
-                Level::Note,
-                Machine { tracing: Means::CostsRights, ..good() },
-            ),
+            ("seccomp-notify", Level::Note, Machine { tracing: Means::CostsRights, ..good() }),
             ("seccomp-notify", Level::Note, Machine { tracing: Means::Missing, ..good() }),
             ("landlock", Level::Note, Machine { landlock: None, ..good() }),
             ("cgroups", Level::Note, Machine { groups: vec![("memory", false)], ..good() }),

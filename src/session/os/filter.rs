@@ -138,7 +138,10 @@ pub(in crate::session) fn program(abis: &[Abi]) -> Vec<libc::sock_filter> {
     }
     lines.push(give(NO_SUCH_CALL));
     let low = |code: u32| u16::try_from(code).unwrap_or_default();
-    lines.into_iter().map(|(code, jt, jf, k)| libc::sock_filter { code: low(code), jt, jf, k }).collect()
+    lines
+        .into_iter()
+        .map(|(code, jt, jf, k)| libc::sock_filter { code: low(code), jt, jf, k })
+        .collect()
 }
 
 /// What is done with the calls of one ABI; every way through it ends in an answer.
@@ -206,7 +209,13 @@ mod tests {
         panic!("no answer");
     }
 
-    fn check(program: &[libc::sock_filter], abi: Abi, number: u32, arguments: &[u64], expected: u32) {
+    fn check(
+        program: &[libc::sock_filter],
+        abi: Abi,
+        number: u32,
+        arguments: &[u64],
+        expected: u32,
+    ) {
         let mut all = [0; 6];
         all[..arguments.len()].copy_from_slice(arguments);
         let answer = run(program, abi as u32, number, all);

@@ -51,7 +51,8 @@ impl Trace {
     pub(in crate::session) fn prepare() -> io::Result<Self> {
         let means = means();
         if means == Means::Missing {
-            let message = "this kernel cannot hold a call for a holder (Linux 5.19, x86-64 or arm64)";
+            let message =
+                "this kernel cannot hold a call for a holder (Linux 5.19, x86-64 or arm64)";
             return Err(io::Error::new(io::ErrorKind::Unsupported, message));
         }
         let (near, far) = UnixStream::pair()?;
@@ -205,7 +206,9 @@ impl Listener {
         if answer == -1 {
             return match io::Error::last_os_error() {
                 // Ended in between, or a signal of ours.
-                error if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINTR)) => Ok(None),
+                error if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINTR)) => {
+                    Ok(None)
+                }
                 error => Err(error),
             };
         }
@@ -253,7 +256,8 @@ impl Listener {
 pub(in crate::session) fn read_memory(pid: i32, address: u64, into: &mut [u8]) -> Option<usize> {
     let address = usize::try_from(address).ok()?;
     let own = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    let far = libc::iovec { iov_base: std::ptr::without_provenance_mut(address), iov_len: into.len() };
+    let far =
+        libc::iovec { iov_base: std::ptr::without_provenance_mut(address), iov_len: into.len() };
     #[expect(unsafe_code, reason = "process_vm_readv(2)")]
     // SAFETY: the kernel writes into `into` alone, and checks the other side's address itself.
     let got = unsafe { libc::process_vm_readv(pid, &raw const own, 1, &raw const far, 1, 0) };

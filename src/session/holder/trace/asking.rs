@@ -118,8 +118,7 @@ impl Tracer {
             listener.refuse(id, libc::EBUSY);
         }
         if let Some(command) = self.command.clone() {
-            let note =
-                Note::Refused { resource: resource.to_owned(), holder: holder.to_owned() };
+            let note = Note::Refused { resource: resource.to_owned(), holder: holder.to_owned() };
             self.facts.push(FactBody::Noted { command, note });
         }
     }

@@ -35,7 +35,8 @@ impl Ignored {
 
     /// True when `path`, relative to the root, is ignored.
     pub(super) fn holds(&mut self, path: &Path, is_folder: bool, now_ms: u64) -> bool {
-        if now_ms.saturating_sub(self.since_ms) > REMEMBERED_MS || self.folders.len() > FOLDERS_MAX {
+        if now_ms.saturating_sub(self.since_ms) > REMEMBERED_MS || self.folders.len() > FOLDERS_MAX
+        {
             self.folders.clear();
             self.since_ms = now_ms;
         }

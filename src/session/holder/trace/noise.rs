@@ -68,7 +68,8 @@ pub(super) fn kind(path: &Path, is_folder: bool) -> Kind {
             let rest: PathBuf = components.collect();
             return if is_head(&rest) { Kind::Git(before) } else { Kind::Noise };
         }
-        let is_noise = if is_last && !is_folder { is_noisy_name(name) } else { is_noisy_folder(name) };
+        let is_noise =
+            if is_last && !is_folder { is_noisy_name(name) } else { is_noisy_folder(name) };
         if is_noise {
             return Kind::Noise;
         }

@@ -168,7 +168,11 @@ mod tests {
     fn there_is_a_bound() {
         let mut pending = Pending::default();
         for number in 0..PENDING_MAX {
-            assert!(pending.push(made(&Path::new("/nowhere").join(number.to_string())), How::Traced, 0));
+            assert!(pending.push(
+                made(&Path::new("/nowhere").join(number.to_string())),
+                How::Traced,
+                0
+            ));
         }
         assert!(!pending.push(made(Path::new("/nowhere/more")), How::Traced, 0));
         assert!(pending.push(made(Path::new("/nowhere/1")), How::Traced, 0), "one that is there");

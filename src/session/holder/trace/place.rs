@@ -5,7 +5,9 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, Stat, access, fstat, openat, readlinkat, statat};
+use rustix::fs::{
+    Access, AtFlags, CWD, Mode, OFlags, Stat, access, fstat, openat, readlinkat, statat,
+};
 
 use super::calls::Name;
 
@@ -113,9 +115,9 @@ fn is_allowed(pid: i32, file: &Stat) -> bool {
 
 fn groups(pid: i32) -> Vec<u32> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let lines = status.lines().filter_map(|line| {
-        line.strip_prefix("Groups:").or_else(|| line.strip_prefix("Gid:"))
-    });
+    let lines = status
+        .lines()
+        .filter_map(|line| line.strip_prefix("Groups:").or_else(|| line.strip_prefix("Gid:")));
     lines.flat_map(str::split_whitespace).filter_map(|word| word.parse().ok()).collect()
 }
 

@@ -160,7 +160,11 @@ mod tests {
     fn resources(scan: &mut Scan, root: &Path) -> Vec<String> {
         let found = scan.end(&mut Ignored::of(root), 0);
         assert!(found.is_whole);
-        found.touched.into_iter().map(|touched| format!("{} {}", touched.mode, touched.resource)).collect()
+        found
+            .touched
+            .into_iter()
+            .map(|touched| format!("{} {}", touched.mode, touched.resource))
+            .collect()
     }
 
     #[test]

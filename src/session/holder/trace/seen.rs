@@ -60,8 +60,7 @@ impl Sign {
             Self::Gone(path, was) => now(path) != Some(*was),
             Self::Replaced(path, was) => now(path).is_some_and(|is| Some(is) != *was),
             Self::Bound { pid, socket, address, was_free } => {
-                bound_to(*pid, *socket) == Some(*address)
-                    || (*was_free && is_listened_at(*address))
+                bound_to(*pid, *socket) == Some(*address) || (*was_free && is_listened_at(*address))
             }
         }
     }

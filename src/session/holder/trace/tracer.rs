@@ -57,7 +57,8 @@ impl Tracer {
 
     /// The shell has its program. `trace`: what `prepare` gave.
     pub(in super::super) fn start(spec: &SessionSpec, trace: Option<io::Result<Trace>>) -> Self {
-        let root = spec.root.as_ref().map(|root| root.canonicalize().unwrap_or_else(|_| root.clone()));
+        let root =
+            spec.root.as_ref().map(|root| root.canonicalize().unwrap_or_else(|_| root.clone()));
         let (listener, trouble) = match trace.map(|trace| trace.and_then(Trace::listener)) {
             Some(Ok(listener)) => (Some(listener), None),
             Some(Err(error)) => (None, Some(why_untraced(&error))),
@@ -223,7 +224,11 @@ impl Tracer {
     pub(in super::super) fn listens(&mut self, address: SocketAddr) {
         if self.scan.is_some() {
             let resource = port_key(address);
-            self.tell_these(vec![Touched { resource, mode: "bind".to_owned(), how: How::Inferred }]);
+            self.tell_these(vec![Touched {
+                resource,
+                mode: "bind".to_owned(),
+                how: How::Inferred,
+            }]);
         }
     }
 

@@ -265,8 +265,9 @@ fn without_its_holder_a_call_fails_at_once() {
         return;
     }
     let house = workspace();
-    let script =
-        "trap '' HUP; exec 5>said; echo up >&5; while :; do : > probe; sleep 0.05; done 2>&5";
+    // Out of reach of the terminal's end, which a holder's death is, too.
+    let script = "setsid --wait bash -c 'trap \"\" HUP; exec 5>said; echo up >&5; \
+                  while :; do : > probe; sleep 0.05; done 2>&5'";
     let child = house.command(&["exec", "-c", script]).spawn().unwrap();
     wait_for("the command runs", || {
         if house.read("said").contains("up") { Ok(()) } else { Err("not yet".to_owned()) }

@@ -234,6 +234,7 @@ fn plan(count: usize, after: After) -> Plan {
         verify: None,
         shell: None,
         shell_profile: false,
+        tracing: Default::default(),
         artifacts: vec![],
         policy: Default::default(),
     });

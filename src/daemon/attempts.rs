@@ -153,6 +153,7 @@ impl Desk {
         let policy = layers.into_iter().filter(|layer| !layer.is_empty()).cloned().collect();
         let mut session =
             SessionSpec { shell, profile, policy, ..self.session_spec(session, told, &cwd, env) };
+        self.watching.apply(spec.tracing, &mut session);
         let resources = spec.resources.and(plan.agents[next.agent].resources);
         session.limits = session.limits.with(resources);
         self.register(&session, owner, now);

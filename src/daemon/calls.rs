@@ -13,6 +13,7 @@ use crate::control::{
     Answer, CONTROL_VERSION, Call, CoordinatorLine, EnvSources, Exec, Failure, FailureKind,
     Request, Response, Status, TaskCall,
 };
+use crate::domain::conflict::Tracing;
 use crate::domain::environment::{self, Layers, SessionFacts};
 use crate::domain::event::CancelWhy;
 use crate::domain::ids::SessionId;
@@ -233,8 +234,9 @@ impl Desk {
         cwd: &Path,
         env: Vec<environment::Variable>,
     ) -> SessionSpec {
-        SessionSpec {
+        let mut spec = SessionSpec {
             traced: false,
+            root: None,
             owner,
             parent: None,
             door: self.folders.doors.clone(),
@@ -249,7 +251,9 @@ impl Desk {
             policy: Vec::new(),
             limits: SessionLimits::default(),
             id,
-        }
+        };
+        self.watching.apply(Tracing::Auto, &mut spec);
+        spec
     }
 
     /// Keeps a session that is about to be opened.

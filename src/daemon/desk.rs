@@ -20,6 +20,7 @@ use super::pending::Pending;
 use super::runs::Run;
 use super::sessions::Session;
 use super::tasks::TaskWaits;
+use super::touches::Watching;
 use crate::control::{ClosedWhy, Failure, FailureKind, Response, RunLine};
 use crate::domain::board::{BoardEntry, Version, Writer};
 use crate::domain::claim::Claim;
@@ -116,6 +117,8 @@ pub(super) struct Desk {
     /// How long a holder waits for a coordinator, in ms.
     pub(super) patience_ms: u64,
     pub(super) since: Timestamp,
+    /// What of the workspace is watched.
+    pub(super) watching: Watching,
     /// Version of the last entry that this node wrote.
     pub(super) version: Version,
     pub(super) decision: Decision,
@@ -158,6 +161,7 @@ impl Desk {
             handing_over: false,
             patience_ms: PATIENCE_MS,
             since: now,
+            watching: Watching::default(),
             version,
             decision: Decision::default(),
             stay: for_client.then(|| Stay { used: false, until: now.plus_ms(UNUSED_MS) }),
@@ -173,6 +177,11 @@ impl Desk {
     /// The same with something to say.
     pub(super) fn remarking(self, remarks: Vec<String>) -> Self {
         Self { remarks, ..self }
+    }
+
+    /// The same with something to watch.
+    pub(super) fn watching(self, watching: Watching) -> Self {
+        Self { watching, ..self }
     }
 
     /// The same in this boot and pid namespace.

@@ -73,10 +73,7 @@ impl Desk {
                 tracing::info!(session = %id, %command, "handed back");
                 self.handed_back(id, &command, now);
             }
-            FactBody::Touched { touches } => {
-                let session = id.clone();
-                self.record(Record::Touched { session, touches }, now);
-            }
+            FactBody::Touched { touches } => self.touched(id, touches, now),
             // Nobody holds anything.
             FactBody::MayTouch { request, .. } => {
                 self.tell(id, Ask::Verdict { request, held_by: None });

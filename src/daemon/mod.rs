@@ -50,6 +50,7 @@ mod sessions;
 pub mod shelf;
 mod story;
 mod tasks;
+mod touches;
 mod views;
 mod warming;
 pub mod workspace;

@@ -89,7 +89,7 @@ pub(super) fn result(story: &CommandStory) -> CommandResult {
         children: end.map_or_else(Vec::new, |end| end.children.clone()),
         notes,
         awaiting: awaiting.filter(|_| record.state() != CommandState::Completed),
-        touched: Vec::new(),
+        touched: record.touched.clone(),
         parsed: None,
     }
 }

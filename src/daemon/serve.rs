@@ -21,6 +21,7 @@ use super::inbox::{Event, INBOX_EVENTS_MAX};
 use super::ownership::{self, Owner, TakeError};
 use super::ports::Posted;
 use super::reports;
+use super::touches::Watching;
 use super::workspace::{Places, Workspace, WorkspaceError};
 use super::{adoption, compaction, coordinator};
 use crate::board::{Board, BoardError};
@@ -31,6 +32,7 @@ use crate::journal::snapshot::Reach;
 use crate::journal::{AppendError, Journal, JournalError};
 use crate::scheduler::recall::Recall;
 use crate::session::identity;
+use crate::session::machine::means;
 
 /// Between two tries to take a workspace from one that is ending.
 const TAKE_PAUSE: Duration = Duration::from_millis(5);
@@ -208,6 +210,7 @@ async fn serve_owned(
     let mut desk = Desk::new(id, folders, history, version, clock.now(), for_client)
         .of_user(rustix::process::getuid().as_raw())
         .remarking(remark.into_iter().collect())
+        .watching(Watching::of(workspace.resources(), means()))
         .at(here);
     desk.recover(recall, &unreported, left, posted, clock.now());
     let doors = tokio::spawn(doors::listen(listener, sender.clone()));

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::ids::{CommandId, SessionId};
 use crate::domain::outcome::CommandState;
-use crate::domain::result::{Awaiting, Note};
+use crate::domain::result::{Awaiting, Note, Touched};
 use crate::domain::time::Timestamp;
 use crate::report::record::RunReport;
 use crate::session::wire::CommandEnd;
@@ -35,6 +35,12 @@ pub(super) struct CommandRecord {
     /// all that is known is of before.
     #[serde(skip)]
     pub settles_at: Option<Timestamp>,
+    /// What it was seen to change, within a bound.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub touched: Vec<Touched>,
+    /// How many touches are beyond that.
+    #[serde(default)]
+    pub unlisted: u64,
     /// How it ended.
     pub end: Option<CommandEnd>,
     /// An earlier coordinator has that on record: it is told again for what follows from it alone.
@@ -57,6 +63,8 @@ impl CommandRecord {
             notes: Vec::new(),
             left_waiting: false,
             settles_at: None,
+            touched: Vec::new(),
+            unlisted: 0,
             end: None,
             is_retold: false,
             ticket: None,
@@ -71,6 +79,7 @@ impl CommandRecord {
         {
             end.notes.push(note.clone());
         }
+        self.say_unlisted(&mut end.notes);
         self.end = Some(end.clone());
         end
     }

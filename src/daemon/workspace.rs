@@ -235,6 +235,13 @@ impl Workspace {
         self.runtime.join(format!("{}.sock", self.key))
     }
 
+    /// The folder whose files are resources; none in the workspace that all commands outside any other
+    /// share.
+    pub fn resources(&self) -> Option<PathBuf> {
+        let shared = self.state.parent().map(|states| states.join("private"));
+        (shared.as_ref() != Some(&self.root)).then(|| self.root.clone())
+    }
+
     /// A private folder for sockets and files that sessions may reach; gone after a reboot.
     pub fn runtime(&self) -> PathBuf {
         self.runtime.join(&self.key)

@@ -8,6 +8,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::ids::{AttemptId, CommandId, SessionId};
+use super::machine::Means;
 use super::outcome::Reason;
 use super::result::{How, Touched};
 use super::time::Timestamp;
@@ -125,6 +126,19 @@ pub enum Tracing {
     On,
     /// No: what was written is inferred afterwards.
     Off,
+}
+
+impl Tracing {
+    /// Whether a session is to be traced where it takes `means`. `On` is tried anyway, so that it is
+    /// told why it cannot be.
+    #[must_use]
+    pub fn is_due(self, means: Means) -> bool {
+        match self {
+            Self::Auto => means == Means::Free,
+            Self::On => true,
+            Self::Off => false,
+        }
+    }
 }
 
 /// Touches of one command, in order.

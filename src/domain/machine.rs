@@ -45,8 +45,22 @@ pub struct Machine {
     pub shells: Vec<(Shell, Option<String>)>,
     /// What git says of its version.
     pub git: Option<String>,
+    /// What it takes to have calls told.
+    pub tracing: Means,
     /// True for root.
     pub is_root: bool,
+}
+
+/// What it takes to have the kernel tell which files a session changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Means {
+    /// Nothing: this process may install filters.
+    Free,
+    /// `NO_NEW_PRIVS`, with which sudo and other set-user-id programs have no effect.
+    CostsRights,
+    /// The kernel cannot (before Linux 5.19, or without seccomp).
+    #[default]
+    Missing,
 }
 
 /// How much of seccomp user notification there is.

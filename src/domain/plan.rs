@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::conflict::Tracing;
 use super::ids::{AgentName, Tag, TaskId, WorkspaceId};
 use super::permission::Permissions;
 use super::raw_path;
@@ -141,6 +142,9 @@ pub struct TaskSpec {
     /// Whether its sessions have what the user's own shell has.
     #[serde(default)]
     pub shell_profile: bool,
+    /// Whether the kernel tells what its processes change.
+    #[serde(default)]
+    pub tracing: Tracing,
     /// Globs of files to list in the report, relative to the root.
     pub artifacts: Vec<String>,
     /// What it may run.
@@ -171,6 +175,7 @@ impl TaskSpec {
             verify: None,
             shell: None,
             shell_profile: false,
+            tracing: Tracing::Auto,
             artifacts: Vec::new(),
             policy: Permissions::default(),
         }

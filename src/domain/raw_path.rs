@@ -52,6 +52,37 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf
     decode(&text).ok_or_else(|| serde::de::Error::custom("not a path: `%` without two hex digits"))
 }
 
+/// The same for a path that may not be there.
+pub mod optional {
+    use std::path::PathBuf;
+
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    /// For serde.
+    ///
+    /// # Errors
+    /// Those of the format.
+    #[expect(clippy::ref_option, reason = "serde hands over the field")]
+    pub fn serialize<S: Serializer>(
+        path: &Option<PathBuf>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        path.as_deref().map(super::encode).serialize(serializer)
+    }
+
+    /// For serde.
+    ///
+    /// # Errors
+    /// When the text is not of `encode`'s making.
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<PathBuf>, D::Error> {
+        let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
+        let path = super::decode(&text);
+        path.map(Some).ok_or_else(|| serde::de::Error::custom("not a path"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -140,6 +140,23 @@ pub enum Note {
     },
     /// A full-screen program drew on the alternate screen.
     FullScreen,
+    /// More was touched than is listed.
+    TouchesOmitted {
+        /// How many touches; at least, where they were not counted.
+        count: u64,
+    },
+    /// A call was refused with `EBUSY`, because somebody else holds what it would have changed.
+    Refused {
+        /// The board key.
+        resource: String,
+        /// Who holds it.
+        holder: String,
+    },
+    /// The kernel was to tell what the session changes and does not; it is inferred instead.
+    Untraced {
+        /// Why.
+        message: String,
+    },
     /// A person had the session while it ran or waited: its clock stood still meanwhile.
     TakenOver {
         /// Who.

@@ -43,6 +43,9 @@ pub struct SessionSpec {
     /// Whether the kernel tells what its processes change.
     #[serde(default)]
     pub traced: bool,
+    /// The folder whose files are resources; without it nothing in the session is a touch.
+    #[serde(default, with = "raw_path::optional", skip_serializing_if = "Option::is_none")]
+    pub root: Option<PathBuf>,
     /// Whose it is, for a coordinator that finds it without knowing of it.
     pub owner: SessionOwner,
     /// The session from inside of which it was asked for: it ends with that.

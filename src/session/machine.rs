@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, getrlimit};
 
-use super::os::features;
+use super::os::{features, notify};
 use super::shells::table;
 use super::{cgroup, identity};
-use crate::domain::machine::Machine;
+use crate::domain::machine::{Machine, Means};
 use crate::domain::session::Shell;
 
 /// How long a program may take to say its version.
@@ -58,8 +58,14 @@ pub fn look() -> Machine {
             .map(|shell| (shell, shell_version(shell, &path.to_string_lossy())))
             .into(),
         git: version("git".as_ref(), &["--version"]),
+        tracing: means(),
         is_root: rustix::process::geteuid().is_root(),
     }
+}
+
+/// What it takes to trace sessions here.
+pub fn means() -> Means {
+    notify::means()
 }
 
 fn line(file: &str) -> Option<String> {

@@ -217,6 +217,7 @@ fn capture(
         descriptors: vec![(null.as_fd(), 0), (printing.as_fd(), 1), (printing.as_fd(), 2)],
         terminal: false,
         groups: &[],
+        trace: None,
     })?;
     drop(printing);
     let ran = watch(pid, &OwnedFd::from(printed), Duration::from_millis(wanted.limit_ms));

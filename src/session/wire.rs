@@ -379,6 +379,7 @@ pub(super) mod tests {
     pub(in crate::session) fn present() -> Present {
         let spec = SessionSpec {
             traced: false,
+            root: None,
             id: "s-1".into(),
             cwd: "/".into(),
             env: Vec::new(),

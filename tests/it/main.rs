@@ -39,3 +39,4 @@ mod recovery;
 mod rust_source;
 mod session;
 mod storage;
+mod touches;

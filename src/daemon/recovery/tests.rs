@@ -331,6 +331,7 @@ fn present(folders: &Folders, owner: &SessionOwner, session: &str, commands: &[&
         version: LINK_VERSION,
         spec: crate::domain::session::SessionSpec {
             traced: false,
+            root: None,
             parent: None,
             cwd: "/".into(),
             env: Vec::new(),

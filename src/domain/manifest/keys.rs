@@ -40,6 +40,9 @@ const fn later(name: &'static str, shape: Shape, about: &'static str) -> Key {
 /// The shells that there are drivers for.
 pub(super) const SHELLS: &[&str] = &["bash", "zsh", "fish", "sh"];
 
+/// The words of `tracing`.
+pub(super) const TRACING: &[&str] = &["auto", "on", "off"];
+
 /// The top of a manifest.
 pub(super) const MANIFEST: &[Key] = &[
     key("workspace", Table, "The folder that the tasks share."),
@@ -106,7 +109,11 @@ pub(super) const TASK: &[Key] = &[
     key("artifacts", Globs, "Files to list in the report, relative to the root."),
     only("isolation", Word(&["shared", "worktree"]), "shared", "Where the task's files are."),
     later("merge", Any, "How a worktree comes back."),
-    later("tracing", Any, "Whether file writes are observed."),
+    key(
+        "tracing",
+        Word(TRACING),
+        "Whether the kernel tells what the task changes: where that costs no rights, if not given.",
+    ),
     later("sandbox", Any, "What the task may reach."),
     key("policy", Permissions, "What the task may run, beside what `[policy]` says."),
     key("limits", Limits, "What each command may take."),

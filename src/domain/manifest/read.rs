@@ -8,10 +8,11 @@ use globset::Glob;
 use toml::de::{DeTable, DeValue};
 
 use super::findings::Findings;
-use super::keys::{Key, LIMITS, SHARD, SHELLS, SYNONYMS, Support, TABLES};
+use super::keys::{Key, LIMITS, SHARD, SHELLS, SYNONYMS, Support, TABLES, TRACING};
 use super::shape::{Shape, noun_of};
 use super::syntax::Item;
 use super::words::{listed, name_fault, shown, tag_fault, variable_fault};
+use crate::domain::conflict::Tracing;
 use crate::domain::plan::ResourceLimits;
 use crate::domain::session::Shell;
 use crate::domain::size::parse_size;
@@ -216,6 +217,15 @@ pub(super) fn flag(what: &str, item: &Item<'_>, findings: &mut Findings<'_>) -> 
 /// A shell that there is a driver for.
 pub(super) fn shell(item: &Item<'_>, findings: &mut Findings<'_>) -> Option<Shell> {
     word("shell", SHELLS, item, findings)?.parse().ok()
+}
+
+/// How closely a task is watched.
+pub(super) fn tracing(item: &Item<'_>, findings: &mut Findings<'_>) -> Option<Tracing> {
+    Some(match word("tracing", TRACING, item, findings)? {
+        "on" => Tracing::On,
+        "off" => Tracing::Off,
+        _ => Tracing::Auto,
+    })
 }
 
 /// A whole number within the bounds.

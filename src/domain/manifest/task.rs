@@ -11,10 +11,11 @@ use super::findings::Findings;
 use super::keys::{DEPENDENCY, TASK};
 use super::permissions::permissions;
 use super::read::{At, duration, entries, env, env_pass, filled, globs, list, name, tags, word};
-use super::read::{flag, limits, number, shell, table};
+use super::read::{flag, limits, number, shell, table, tracing};
 use super::shape::{Shape, noun_of};
 use super::syntax::Item;
 use super::words::shown;
+use crate::domain::conflict::Tracing;
 use crate::domain::permission::Permissions;
 use crate::domain::plan::{Class, OnInput, ResourceLimits, StopRule, When};
 use crate::domain::session::Shell;
@@ -33,6 +34,7 @@ pub(super) struct Draft {
     pub(super) ports: Option<BTreeMap<String, u16>>,
     pub(super) shell: Option<Shell>,
     pub(super) shell_profile: Option<bool>,
+    pub(super) tracing: Option<Tracing>,
     pub(super) priority: Option<i64>,
     pub(super) class: Option<Class>,
     pub(super) timeout: Option<At<u64>>,
@@ -112,6 +114,7 @@ impl<'a> Reader<'a> {
             "ports" => draft.ports = Some(ports(item, findings)),
             "shell" => draft.shell = shell(item, findings),
             "shell_profile" => draft.shell_profile = flag(key, item, findings),
+            "tracing" => draft.tracing = tracing(item, findings),
             "priority" => draft.priority = number(key, (i64::MIN, i64::MAX), item, findings),
             "class" => draft.class = class(item, findings),
             "timeout" => draft.timeout = duration(key, item, findings),
@@ -156,6 +159,7 @@ impl Draft {
         fill(&mut self.ports, defaults.ports.as_ref());
         fill(&mut self.shell, defaults.shell.as_ref());
         fill(&mut self.shell_profile, defaults.shell_profile.as_ref());
+        fill(&mut self.tracing, defaults.tracing.as_ref());
         fill(&mut self.priority, defaults.priority.as_ref());
         fill(&mut self.class, defaults.class.as_ref());
         fill(&mut self.timeout, defaults.timeout.as_ref());

@@ -1,7 +1,7 @@
 //! What a machine's facts mean.
 
 use super::{Finding, Level};
-use crate::domain::machine::{Machine, Notify};
+use crate::domain::machine::{Machine, Means, Notify};
 use crate::domain::session::Shell;
 
 /// Open files that many sessions at a time need.
@@ -82,7 +82,19 @@ fn notify(machine: &Machine) -> Finding {
     let means = "for telling which attempt wrote a file; without it, what changed is told by \
                  watching the workspace, and marked as inferred";
     match machine.notify {
-        Some(Notify::Killable) => Finding::ok("seccomp-notify", "whole", means),
+        Some(Notify::Killable) => match machine.tracing {
+            Means::Free => Finding::ok("seccomp-notify", "whole, and used", means),
+            Means::CostsRights => Finding::new(
+                "seccomp-notify",
+                Level::Note,
+                "whole, but not used by itself without CAP_SYS_ADMIN",
+                means,
+            )
+            .todo("write `tracing = \"on\"` in a manifest; sudo has no effect in its tasks then"),
+            Means::Missing => {
+                Finding::new("seccomp-notify", Level::Note, "not for this processor", means)
+            }
+        },
         Some(Notify::Interruptible) => Finding::new(
             "seccomp-notify",
             Level::Note,
@@ -276,6 +288,7 @@ mod tests {
             kernel: "6.8.0-31-generic".to_owned(),
             ptys: (Some(4096), Some(10)),
             pty_opens: true,
+            tracing: Means::Free,
             notify: Some(Notify::Killable),
             landlock: Some(4),
             groups: vec![("memory", true), ("pids", true)],
@@ -305,6 +318,8 @@ mod tests {
             ("ptys", Level::Problem, Machine { pty_opens: false, ..good() }),
             ("ptys", Level::Warning, Machine { ptys: (Some(100), Some(90)), ..good() }),
             ("seccomp-notify", Level::Note, Machine { notify: Some(Notify::Missing), ..good() }),
+            ("seccomp-notify", Level::Note, Machine { tracing: Means::CostsRights, ..good() }),
+            ("seccomp-notify", Level::Note, Machine { tracing: Means::Missing, ..good() }),
             ("landlock", Level::Note, Machine { landlock: None, ..good() }),
             ("cgroups", Level::Note, Machine { groups: vec![("memory", false)], ..good() }),
             ("pidfd", Level::Problem, Machine { pidfd: false, ..good() }),

@@ -1,8 +1,13 @@
 //! The boundary after a command: its last bytes are read, its terminal put right, its end told.
 
+use std::net::IpAddr;
+
 use crate::command::event::Event;
+use crate::domain::ids::CommandId;
+use crate::domain::outcome::{CommandState, Reason};
 use crate::domain::plan::Ready;
 use crate::domain::result::Note;
+use crate::domain::session::CommandSpec;
 use crate::session::wire::{CommandEnd, FactBody, Listener, Span};
 use crate::transcript::index::Stream;
 
@@ -41,8 +46,12 @@ impl Session {
     fn tell_ended(&mut self, active: &Active, started: Started, now_ms: u64) {
         let Some(outcome) = active.command.outcome().cloned() else { return };
         let spec = active.command.spec();
-        let children = self.tree.end(outcome.tree_ended, &self.shell.path);
+        let tracer = &mut self.tracer;
+        let children =
+            self.tree.end(outcome.tree_ended, &self.shell.path, &mut || tracer.serve(now_ms));
         let mut notes = outcome.notes;
+        notes.extend(self.tracer.end(now_ms));
+        self.facts.append(&mut self.tracer.take_facts());
         notes.extend(self.put_terminals_right());
         let (cwd, exists) = self.shell.cwd();
         if !exists {
@@ -91,6 +100,41 @@ impl Session {
         self.facts.push(FactBody::Ended { end });
     }
 
+    /// Reports a command that never ran.
+    pub(super) fn tell_unstarted(&mut self, spec: &CommandSpec, reason: Reason) {
+        let notes = self.stay_note().into_iter().collect();
+        self.tell_never_ran(spec.id.clone(), spec.merge, reason, notes);
+    }
+
+    /// Reports what never began, be it a command or a stay.
+    pub(super) fn tell_never_ran(
+        &mut self,
+        command: CommandId,
+        merged: bool,
+        reason: Reason,
+        notes: Vec<Note>,
+    ) {
+        let (raw, idx) = (self.capture.raw_end(), self.capture.idx_end());
+        let late = matches!(reason, Reason::Total { .. });
+        let end = Box::new(CommandEnd {
+            command,
+            state: if late { CommandState::Timeout } else { CommandState::Failed },
+            reason: Some(reason),
+            exit_code: None,
+            pipe_status: None,
+            cwd: self.shell.cwd().0,
+            started_at: None,
+            duration_ms: 0,
+            children: Vec::new(),
+            notes,
+            awaiting: None,
+            span: Span { raw_start: raw, raw_end: raw, idx_start: idx, idx_end: idx },
+            merged,
+            unstored: Vec::new(),
+        });
+        self.facts.push(FactBody::Ended { end });
+    }
+
     /// Tells on which ports the session's processes listen, and whether the service is ready.
     pub(super) fn look_at_ports(&mut self, now_ms: u64) {
         let mut processes = self.tree.everything();
@@ -101,6 +145,8 @@ impl Session {
         let alone = self.active.is_none() && !self.tree.prune();
         self.ports.looked(alone, now_ms);
         if let Some(ports) = self.ports.changed(ports) {
+            let hosts = ports.iter().filter_map(|it| Some((it.host.parse().ok()?, it.port)));
+            hosts.for_each(|(host, port): (IpAddr, u16)| self.tracer.listens((host, port).into()));
             self.facts.push(FactBody::Listening { ports });
         }
     }

@@ -95,6 +95,7 @@ impl Checker {
             descriptors: vec![(input.as_fd(), 0), (null.as_fd(), 1), (saying.as_fd(), 2)],
             terminal: false,
             groups: &[],
+            trace: None,
         })?;
         let said = OwnedFd::from(said);
         rustix::io::ioctl_fionbio(&said, true)?;

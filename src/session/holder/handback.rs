@@ -158,7 +158,8 @@ impl Session {
         let mut notes: Vec<Note> = note.into_iter().collect();
         let mut children = Vec::new();
         if stay.is_at_shell() {
-            children = self.tree.end(false, &self.shell.path);
+            let tracer = &mut self.tracer;
+            children = self.tree.end(false, &self.shell.path, &mut || tracer.serve(now_ms));
             notes.extend(self.put_terminals_right());
         }
         if session_ended {

@@ -35,6 +35,7 @@ mod session;
 mod shell;
 mod stage;
 mod takeover;
+mod trace;
 pub(super) mod tree;
 mod turn;
 mod typed;

@@ -143,6 +143,8 @@ impl Session {
         self.stderr.restore_modes();
         // Before the shell has the text: from then on its processes are the command's.
         self.tree.begin();
+        self.tracer.begin(&spec.id, now_ms);
+        self.facts.append(&mut self.tracer.take_facts());
         let missing = spec.cwd.as_ref().filter(|cwd| !cwd.is_dir());
         let given = match missing {
             Some(cwd) => Err(format!("no folder {}", cwd.display())),
@@ -192,7 +194,7 @@ impl Session {
         // Named by what they became, not by the shell that forked them.
         let born = match signal {
             Signal::KILL => self.tree.born(),
-            _ => self.tree.settled(&self.shell.path),
+            _ => self.tree.settled(&self.shell.path, &mut || self.tracer.serve(now_ms)),
         };
         self.tree.note_ended(&born);
         signal_all(&born, signal);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::session::wire::Listener;
 
@@ -114,6 +114,16 @@ pub(super) fn listening(processes: &[Process]) -> Vec<Listener> {
     found.sort();
     found.dedup();
     found
+}
+
+/// True when a process of this machine listens at this very address.
+pub(super) fn is_listened_at(address: SocketAddr) -> bool {
+    let table = if address.is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" };
+    let sockets = fs::read_to_string(table).unwrap_or_default();
+    sockets
+        .lines()
+        .filter_map(parse_line)
+        .any(|(_, (host, port))| SocketAddr::new(host, port) == address)
 }
 
 fn parse_line(line: &str) -> Option<(u64, (IpAddr, u16))> {

@@ -6,12 +6,10 @@ use std::io;
 use crate::command::event::{Event, Fate};
 use crate::command::state::Command;
 use crate::command::step::step;
-use crate::domain::ids::CommandId;
-use crate::domain::outcome::{CommandState, Reason};
-use crate::domain::result::Note;
+use crate::domain::outcome::Reason;
 use crate::domain::session::{CommandSpec, SessionSpec};
 use crate::domain::time::Timestamp;
-use crate::session::wire::{Ask, CommandEnd, FactBody, KnownCommand, Span};
+use crate::session::wire::{Ask, FactBody, KnownCommand};
 
 use super::super::identity;
 use super::super::os::pty::Terminal;
@@ -31,6 +29,7 @@ use super::ports::PortWatch;
 use super::quota::Quota;
 use super::shell::{Doing, Shell};
 use super::takeover::TakeOver;
+use super::trace::Tracer;
 use super::tree::Tree;
 use super::turn::Clock;
 use super::typed::Line;
@@ -62,6 +61,8 @@ pub(super) struct Session {
     pub looks: Looks,
     pub ports: PortWatch,
     pub quota: Quota,
+    /// What its processes change.
+    pub tracer: Tracer,
     pub closing: Option<Closing>,
     /// Whether a coordinator has asked for that.
     pub told_to_close: bool,
@@ -112,7 +113,10 @@ impl Session {
         let mut spec = spec;
         let profile = use_profile(&mut spec)?;
         let quota = Quota::of(&spec);
-        let shell = Shell::start(&spec, &main, &stderr, &quota.entrances())?;
+        let trace = Tracer::prepare(&spec);
+        let filter = trace.as_ref().and_then(|trace| trace.as_ref().ok());
+        let shell = Shell::start(&spec, &main, &stderr, &quota.entrances(), filter)?;
+        let tracer = Tracer::start(&spec, trace);
         let mut tree = Tree::below_this();
         tree.own_shell(shell.pid);
         Ok(Self {
@@ -122,6 +126,7 @@ impl Session {
             clock,
             main,
             stderr,
+            tracer,
             quota: quota.started(shell.pid),
             shell,
             capture,
@@ -174,8 +179,10 @@ impl Session {
             Ask::Close => self.close_as_told(now_ms),
             // A second Open has no meaning; Ack is the outbox's.
             Ask::Open { .. } | Ask::Adopt { .. } | Ask::Ack { .. } => {}
-            // No call is held.
-            Ask::Attend { .. } | Ask::Verdict { .. } => {}
+            Ask::Attend { others } => self.tracer.attend(others, now_ms),
+            Ask::Verdict { request, held_by } => {
+                self.tracer.verdict(request, held_by.as_deref(), now_ms);
+            }
         }
     }
 
@@ -326,6 +333,8 @@ impl Session {
         if self.tree_due_ms.is_some_and(|due| due <= now_ms) {
             self.look_at_tree(now_ms);
         }
+        self.tracer.tick(now_ms);
+        self.facts.append(&mut self.tracer.take_facts());
         self.look_at_quota(now_ms);
         self.feed_input(now_ms);
         if self.shell.nudge_due().is_some_and(|due| due <= now_ms) {
@@ -374,6 +383,7 @@ impl Session {
             self.looks.due(),
             self.input.due(),
             self.ports.due(),
+            self.tracer.due(),
             self.quota.due(),
             self.judging.child.as_ref().map(|child| child.due_ms),
             self.answers.due(),
@@ -400,41 +410,6 @@ impl Session {
     pub(super) fn end_is_told(&mut self) {
         self.told_end = self.capture.raw_end();
         self.tell_at_ms = None;
-    }
-
-    /// Reports a command that never ran.
-    pub(super) fn tell_unstarted(&mut self, spec: &CommandSpec, reason: Reason) {
-        let notes = self.stay_note().into_iter().collect();
-        self.tell_never_ran(spec.id.clone(), spec.merge, reason, notes);
-    }
-
-    /// Reports what never began, be it a command or a stay.
-    pub(super) fn tell_never_ran(
-        &mut self,
-        command: CommandId,
-        merged: bool,
-        reason: Reason,
-        notes: Vec<Note>,
-    ) {
-        let (raw, idx) = (self.capture.raw_end(), self.capture.idx_end());
-        let late = matches!(reason, Reason::Total { .. });
-        let end = Box::new(CommandEnd {
-            command,
-            state: if late { CommandState::Timeout } else { CommandState::Failed },
-            reason: Some(reason),
-            exit_code: None,
-            pipe_status: None,
-            cwd: self.shell.cwd().0,
-            started_at: None,
-            duration_ms: 0,
-            children: Vec::new(),
-            notes,
-            awaiting: None,
-            span: Span { raw_start: raw, raw_end: raw, idx_start: idx, idx_end: idx },
-            merged,
-            unstored: Vec::new(),
-        });
-        self.facts.push(FactBody::Ended { end });
     }
 }
 

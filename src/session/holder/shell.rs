@@ -17,6 +17,7 @@ use crate::domain::shown_path;
 use super::super::driver::{
     self, Report, command_document, descriptor, may_end_in_pipeline, take_report,
 };
+use super::super::os::notify::Trace;
 use super::super::os::pty::Terminal;
 use super::super::os::spawn::{self, Program};
 use super::super::shells::find::find;
@@ -103,12 +104,14 @@ impl Shell {
         main: &Terminal,
         stderr: &Terminal,
         groups: &[OwnedFd],
+        trace: Option<&Trace>,
     ) -> io::Result<Self> {
         let table = table::of(spec.shell);
         let path = find(table, spec)?;
         let (pid, way, reports) = match &table.takes {
             Takes::Descriptors => {
-                start_with_descriptors(table, &path, spec, [main, stderr], groups)?
+                let shares = Shares { groups, trace };
+                start_with_descriptors(table, &path, spec, [main, stderr], &shares)?
             }
             Takes::Pipes(pipes) => {
                 let (folder, reports) = Folder::create(&spec.tmp, table.name, pipes, &spec.cwd)?;
@@ -126,6 +129,7 @@ impl Shell {
                     descriptors: vec![(slave, 0), (slave, 1), (stderr.slave.as_fd(), 2)],
                     terminal: true,
                     groups,
+                    trace,
                 })?;
                 (pid, Way::Pipes(folder), reports)
             }
@@ -381,12 +385,18 @@ impl Shell {
     }
 }
 
+/// What a shell shares with all that it starts.
+struct Shares<'a> {
+    groups: &'a [OwnedFd],
+    trace: Option<&'a Trace>,
+}
+
 fn start_with_descriptors(
     table: &'static Table,
     path: &CString,
     spec: &SessionSpec,
     [main, stderr]: [&Terminal; 2],
-    groups: &[OwnedFd],
+    shares: &Shares<'_>,
 ) -> io::Result<(i32, Way, OwnedFd)> {
     let (go_read, go) = std::io::pipe()?;
     let (reports, reports_write) = std::io::pipe()?;
@@ -413,7 +423,8 @@ fn start_with_descriptors(
             (slave, descriptor::MAIN),
         ],
         terminal: true,
-        groups,
+        groups: shares.groups,
+        trace: shares.trace,
     })?;
     let (go, reports) = (OwnedFd::from(go), OwnedFd::from(reports));
     rustix::io::ioctl_fionbio(&go, true)?;

@@ -98,8 +98,13 @@ impl Tree {
     }
 
     /// The command has ended: what is left of it, and what was ended with it.
-    pub(super) fn end(&mut self, tree_ended: bool, shell: &CStr) -> Vec<Child> {
-        let mut left = self.settled(shell);
+    pub(super) fn end(
+        &mut self,
+        tree_ended: bool,
+        shell: &CStr,
+        meanwhile: &mut dyn FnMut(),
+    ) -> Vec<Child> {
+        let mut left = self.settled(shell, meanwhile);
         for _ in 0..WALKS_MAX {
             if !left.iter().any(Process::is_exiting) {
                 break;
@@ -130,8 +135,8 @@ impl Tree {
     }
 
     /// What is left of the command. A child that bash has only just forked is still a copy of
-    /// bash: it gets a moment to become what it is to be.
-    pub(super) fn settled(&self, shell: &CStr) -> Vec<Process> {
+    /// bash: it gets a moment to become what it is to be, and `meanwhile` is done again and again.
+    pub(super) fn settled(&self, shell: &CStr, meanwhile: &mut dyn FnMut()) -> Vec<Process> {
         if self.is_bare() {
             return Vec::new();
         }
@@ -155,6 +160,8 @@ impl Tree {
             if program.is_none() || started.elapsed() > most {
                 return left;
             }
+            // It may wait for us itself, to be let open a file.
+            meanwhile();
             std::thread::sleep(SETTLE_STEP);
             left = self.born();
         }

@@ -116,6 +116,7 @@ struct Ready {
     main: bool,
     stderr: bool,
     reports: bool,
+    calls: bool,
 }
 
 impl Holder {
@@ -126,7 +127,12 @@ impl Holder {
             self.hear();
         }
         let now_ms = self.clock.now_ms();
+        let has_peer = matches!(self.peer, Peer::Linked(_));
         if let Some(session) = &mut self.session {
+            session.tracer.has_peer(has_peer, now_ms);
+            if ready.calls {
+                session.tracer.serve(now_ms);
+            }
             if ready.main {
                 session.read_terminal(Stream::Main, TURN_BYTES, now_ms);
             }
@@ -266,13 +272,17 @@ impl Holder {
             Peer::Gone => {}
         }
         let first_of_session = watched.len();
-        let mut at_reports = usize::MAX;
+        let (mut at_reports, mut at_calls) = (usize::MAX, usize::MAX);
         if let Some(session) = session {
             watched.push(PollFd::from_borrowed_fd(session.main.as_fd(), PollFlags::IN));
             watched.push(PollFd::from_borrowed_fd(session.stderr.as_fd(), PollFlags::IN));
             if let Some(reports) = &session.shell.reports {
                 at_reports = watched.len();
                 watched.push(PollFd::new(reports, PollFlags::IN));
+            }
+            if let Some(calls) = session.tracer.watched() {
+                at_calls = watched.len();
+                watched.push(PollFd::from_borrowed_fd(calls, PollFlags::IN));
             }
             let checker = session.checker.as_ref().map(|checker| &checker.said);
             let judge = session.judging.child.as_ref().map(|child| &child.said);
@@ -294,6 +304,7 @@ impl Holder {
             main: is_open && has(first_of_session),
             stderr: is_open && has(first_of_session + 1),
             reports: has(at_reports),
+            calls: has(at_calls),
         })
     }
 

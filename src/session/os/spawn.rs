@@ -5,6 +5,8 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
+use super::notify::Trace;
+
 /// Forks; the child runs `child` and ends with what it gives.
 ///
 /// # Errors
@@ -73,10 +75,18 @@ pub(in crate::session) struct Program<'a> {
     /// Lists of processes of control groups that it enters before anything of it runs, if the
     /// kernel lets it. Above 2.
     pub groups: &'a [OwnedFd],
+    /// The filter that has its calls told.
+    pub trace: Option<&'a Trace>,
 }
 
 /// Where it failed, in the words of an error message.
-const STAGES: [&str; 4] = ["start a session of its own", "go into", "set up descriptors", "run"];
+const STAGES: [&str; 5] = [
+    "start a session of its own",
+    "go into",
+    "set up descriptors",
+    "run",
+    "hand over the listener for the calls of",
+];
 
 /// What the child's few calls before its program need of a stack.
 const STACK_BYTES: usize = 64 * 1024;
@@ -173,6 +183,11 @@ unsafe fn into_program(child: &Child<'_>) -> usize {
         }
         if program.terminal && libc::ioctl(0, libc::TIOCSCTTY, 0) == -1 {
             return 2;
+        }
+        if let Some(trace) = program.trace
+            && !trace.install()
+        {
+            return 4;
         }
         for (first, last) in child.gaps {
             libc::close_range(*first, *last, 0);

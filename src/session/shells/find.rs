@@ -46,6 +46,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let spec = SessionSpec {
             traced: false,
+            root: None,
             parent: None,
             id: crate::domain::ids::SessionId::new("s"),
             cwd: folder.path().to_owned(),

@@ -64,6 +64,7 @@ pub(super) fn spec(folder: &std::path::Path) -> SessionSpec {
     ];
     SessionSpec {
         traced: false,
+        root: None,
         parent: None,
         id: SessionId::new("s"),
         cwd: folder.join("work"),

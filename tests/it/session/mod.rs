@@ -1,6 +1,7 @@
 //! Sessions with a real stage, real holders and a real bash.
 
 mod adoption;
+mod asking;
 mod background;
 mod capture;
 mod capture_queries;

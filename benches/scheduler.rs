@@ -236,6 +236,7 @@ fn plan(count: usize, after: After) -> Plan {
         shell_profile: false,
         artifacts: vec![],
         policy: Default::default(),
+        publish: Default::default(),
     });
     Plan {
         workspace_id: None,

@@ -74,6 +74,7 @@ impl Desk {
                 self.handed_back(id, &command, now);
             }
             FactBody::Touched { touches } => {
+                self.post_files(id, &touches, now);
                 let session = id.clone();
                 self.record(Record::Touched { session, touches }, now);
             }
@@ -202,6 +203,9 @@ impl Desk {
             // A coordinator that was lost had it asked for.
             session.take(CommandRecord::new(command.clone(), TAKE_OVER.to_owned()), now);
         }
+        // What has changed before is not what this command will have changed.
+        self.check_locks(now);
+        let Some(session) = self.sessions.get_mut(id) else { return };
         let Some(record) = session.command(command) else { return };
         record.started = Some((at, offset));
         let (text, entry) = (record.text.clone(), Entry::Command { record: record.clone() });
@@ -306,6 +310,9 @@ impl Desk {
         }
         if is_news {
             self.shelve(id, entry);
+        }
+        if is_news && !is_stay {
+            self.note_installs(id, &end, now);
         }
         let Some(session) = self.sessions.get_mut(id) else { return };
         let ended = Record::CommandEnded {

@@ -48,6 +48,7 @@ pub(super) fn finish(
         shell_profile: draft.shell_profile.unwrap_or_default(),
         artifacts: draft.artifacts.unwrap_or_default(),
         policy: draft.policy.unwrap_or_default(),
+        publish: draft.publish.unwrap_or_default(),
     }
 }
 

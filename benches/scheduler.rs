@@ -237,6 +237,7 @@ fn plan(count: usize, after: After) -> Plan {
         tracing: Default::default(),
         artifacts: vec![],
         policy: Default::default(),
+        publish: Default::default(),
     });
     Plan {
         workspace_id: None,

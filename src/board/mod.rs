@@ -23,4 +23,4 @@ mod tests;
 
 pub use error::BoardError;
 pub use recovery::Recovered;
-pub use store::{Applied, Board, Changed, KEY_BYTES_MAX, VALUE_BYTES_MAX, check};
+pub use store::{Applied, Board, Changed, KEY_BYTES_MAX, Next, VALUE_BYTES_MAX, check};

@@ -6,19 +6,19 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::domain::board::BoardView;
+use serde::Serialize;
 
 /// Distinguishes files that are written at the same time; the process's id does it between
 /// processes.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Writes the view to `path`, readable by the user alone. A reader finds the old file or the new
+/// Writes a document, such as the view, to `path`, readable by the user alone. A reader finds the old file or the new
 /// one, whole, never anything between. It is not synced: after a power loss there is no session
 /// to read it.
 ///
 /// # Errors
 /// When the folder or the disk refuses; the old file is then still there.
-pub fn write(path: &Path, view: &BoardView) -> io::Result<()> {
+pub fn write<T: Serialize>(path: &Path, view: &T) -> io::Result<()> {
     let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_os_string();
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     name.push(format!(".{}-{number}.new", std::process::id()));
@@ -31,7 +31,7 @@ pub fn write(path: &Path, view: &BoardView) -> io::Result<()> {
     written
 }
 
-fn write_new(path: &Path, view: &BoardView) -> io::Result<()> {
+fn write_new<T: Serialize>(path: &Path, view: &T) -> io::Result<()> {
     let mut bytes = serde_json::to_vec(view)?;
     bytes.push(b'\n');
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;

@@ -1,5 +1,6 @@
 //! Entries in sled, and what is remembered beside them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,14 +10,13 @@ use tokio::sync::broadcast;
 
 use super::error::BoardError;
 use super::recovery::{self, Recovered};
+use crate::domain::board::key::covers;
+pub use crate::domain::board::key::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::domain::board::replica::{TOMBSTONES_MAX, horizon_of};
 use crate::domain::board::{BoardEntry, BoardView, Version, merge};
 use crate::domain::ids::WorkspaceId;
 use crate::domain::time::Timestamp;
 
-/// The longest key, in bytes.
-pub const KEY_BYTES_MAX: usize = 1024;
-/// The longest value, in bytes of JSON.
-pub const VALUE_BYTES_MAX: usize = 64 * 1024;
 /// How many changes a watcher may lag behind before it is told that it missed some.
 const WATCH_CAPACITY: usize = 1024;
 /// Layout of what is stored. Another number in a folder means: fold again.
@@ -31,7 +31,22 @@ pub struct Board {
     db: sled::Db,
     node: String,
     record: Record,
+    /// Keys in the order of their entries' versions, removed ones among them.
+    order: BTreeMap<Version, Arc<str>>,
+    /// The versions of the removed ones.
+    removed: BTreeSet<Version>,
     changes: broadcast::Sender<Changed>,
+}
+
+/// What a watcher is to be given next.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Next {
+    /// In the order of their versions.
+    pub entries: Vec<BoardEntry>,
+    /// Up to where the board has been looked through.
+    pub through: Option<Version>,
+    /// True when there is nothing more.
+    pub is_all: bool,
 }
 
 /// What a write came to.
@@ -57,6 +72,9 @@ struct Record {
     folded_to: u64,
     clock: Version,
     digest: Digest,
+    /// Removed keys of this version and older ones are forgotten.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    horizon: Option<Version>,
 }
 
 /// A digest of a set: the number of its members and the exclusive or of their hashes. One member
@@ -121,12 +139,14 @@ impl Board {
                 folded_to: 0,
                 clock: Version { wall_ms: 0, logical: 0, node: node.to_owned() },
                 digest: Digest::default(),
+                horizon: None,
             },
         };
         if record.format != FORMAT {
             return Err(BoardError::Damaged(format!("it has format {}", record.format)));
         }
         let mut digest = Digest::default();
+        let (mut order, mut removed) = (BTreeMap::new(), BTreeSet::new());
         for item in db.scan_prefix(ENTRY) {
             let (key, value) = item.map_err(BoardError::store("reading"))?;
             let entry: BoardEntry = decode(&value)?;
@@ -134,6 +154,10 @@ impl Board {
                 return Err(BoardError::Damaged(format!("`{}` lies elsewhere", entry.key)));
             }
             digest.add(&value);
+            if entry.value.is_none() {
+                removed.insert(entry.version.clone());
+            }
+            order.insert(entry.version, entry.key.into());
         }
         if digest != record.digest {
             let (found, due) = (digest.members, record.digest.members);
@@ -142,7 +166,7 @@ impl Board {
             )));
         }
         let (changes, _) = broadcast::channel(WATCH_CAPACITY);
-        Ok(Self { db, node: node.to_owned(), record, changes })
+        Ok(Self { db, node: node.to_owned(), record, order, removed, changes })
     }
 
     /// The journal's last line that is folded in. A start applies those after it; when the journal
@@ -165,12 +189,16 @@ impl Board {
         }
         let place = place_of(&entry.key);
         let before = self.db.get(&place).map_err(BoardError::store("reading"))?;
+        let mut superseded = None;
         let winner = match &before {
             Some(bytes) => {
                 let standing: BoardEntry = decode(bytes)?;
+                superseded = Some(standing.version.clone());
                 let winner = merge(standing.clone(), entry);
                 (winner != standing).then_some(winner)
             }
+            // What it was is removed, and forgotten.
+            None if self.record.horizon.as_ref().is_some_and(|h| entry.version <= *h) => None,
             None => Some(entry),
         };
         let mut batch = sled::Batch::default();
@@ -190,10 +218,123 @@ impl Board {
         self.record = record;
         let changed = winner.is_some();
         if let Some(winner) = winner {
+            self.place_in_order(superseded.as_ref(), &winner);
+            if self.removed.len() > TOMBSTONES_MAX {
+                self.collect(Timestamp(i64::MIN))?;
+            }
             // Nobody needs to watch.
             drop(self.changes.send(Changed { key: winner.key.into(), seq }));
         }
         Ok(Applied { changed })
+    }
+
+    fn place_in_order(&mut self, before: Option<&Version>, entry: &BoardEntry) {
+        if let Some(before) = before {
+            self.order.remove(before);
+            self.removed.remove(before);
+        }
+        if entry.value.is_none() {
+            self.removed.insert(entry.version.clone());
+        }
+        self.order.insert(entry.version.clone(), entry.key.as_str().into());
+    }
+
+    /// Forgets removed keys that no replica can need any more (`domain::board::replica` has the
+    /// rule). How many.
+    ///
+    /// # Errors
+    /// When sled refuses; nothing has changed then.
+    pub fn collect(&mut self, now: Timestamp) -> Result<usize, BoardError> {
+        let removed: Vec<&Version> = self.removed.iter().collect();
+        let Some(horizon) = horizon_of(&removed, now.0).cloned() else { return Ok(0) };
+        let due: Vec<Version> = self.removed.range(..=&horizon).cloned().collect();
+        let mut record = self.record.clone();
+        record.horizon = record.horizon.max(Some(horizon));
+        let mut batch = sled::Batch::default();
+        for key in due.iter().filter_map(|version| self.order.get(version)) {
+            let place = place_of(key);
+            if let Some(bytes) = self.db.get(&place).map_err(BoardError::store("reading"))? {
+                record.digest.remove(&bytes);
+            }
+            batch.remove(place);
+        }
+        batch.insert(RECORD, encode(&record)?);
+        self.db.apply_batch(batch).map_err(BoardError::store("writing"))?;
+        self.record = record;
+        for version in &due {
+            self.order.remove(version);
+            self.removed.remove(version);
+        }
+        Ok(due.len())
+    }
+
+    /// Drops entries that the journal does not know: their removal has been forgotten there.
+    ///
+    /// # Errors
+    /// When sled refuses.
+    pub fn retain(&mut self, is_known: impl Fn(&str) -> bool) -> Result<(), BoardError> {
+        let unknown: Vec<(Version, Arc<str>)> =
+            self.order.iter().filter(|(_, key)| !is_known(key)).map(|(v, k)| (v.clone(), Arc::clone(k))).collect();
+        for (version, key) in unknown {
+            let place = place_of(&key);
+            let mut record = self.record.clone();
+            if let Some(bytes) = self.db.get(&place).map_err(BoardError::store("reading"))? {
+                record.digest.remove(&bytes);
+            }
+            let mut batch = sled::Batch::default();
+            batch.remove(place);
+            batch.insert(RECORD, encode(&record)?);
+            self.db.apply_batch(batch).map_err(BoardError::store("writing"))?;
+            self.record = record;
+            self.order.remove(&version);
+            self.removed.remove(&version);
+        }
+        Ok(())
+    }
+
+    /// The greatest version that the board has seen or given.
+    pub fn clock(&self) -> &Version {
+        &self.record.clock
+    }
+
+    /// Whether whoever has everything up to `since` can go on from there: nothing that it lacks has
+    /// been forgotten. A version that this board never saw is of another one.
+    pub fn reaches(&self, since: &Version) -> bool {
+        self.record.horizon.as_ref().is_none_or(|horizon| since >= horizon)
+            && *since <= self.record.clock
+    }
+
+    /// Up to `most` entries after a version that `told` speaks of (`domain::board::key::covers`), in
+    /// the order of their versions; with `tombstones` removed ones, too.
+    ///
+    /// # Errors
+    /// When sled refuses.
+    pub fn after(
+        &self,
+        since: Option<&Version>,
+        told: &str,
+        tombstones: bool,
+        most: usize,
+    ) -> Result<Next, BoardError> {
+        use std::ops::Bound;
+        let from = since.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut next = Next { entries: Vec::new(), through: since.cloned(), is_all: true };
+        for (version, key) in self.order.range::<Version, _>((from, Bound::Unbounded)) {
+            if next.entries.len() == most {
+                next.is_all = false;
+                return Ok(next);
+            }
+            next.through = Some(version.clone());
+            if !covers(told, key) || (!tombstones && self.removed.contains(version)) {
+                continue;
+            }
+            if let Some(bytes) =
+                self.db.get(place_of(key)).map_err(BoardError::store("reading"))?
+            {
+                next.entries.push(decode(&bytes)?);
+            }
+        }
+        Ok(next)
     }
 
     /// A version for a new write: greater than any that this board has seen or given.
@@ -261,6 +402,9 @@ impl Board {
         self.db.clear().map_err(BoardError::store("clearing"))?;
         self.record.folded_to = 0;
         self.record.digest = Digest::default();
+        self.record.horizon = None;
+        self.order.clear();
+        self.removed.clear();
         let record = encode(&self.record)?;
         self.db.insert(RECORD, record).map_err(BoardError::store("writing"))?;
         Ok(())

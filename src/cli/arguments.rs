@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use super::verbs::{
-    agent, audit, doctor, exec, explain_env, gc, init, plan, policy, report, run, serve, session,
+    agent, audit, board, doctor, exec, explain_env, gc, init, plan, policy, report, run, serve, session,
     status, task,
 };
 
@@ -28,6 +28,7 @@ pub(super) enum Verb {
     Session(session::Session),
     Task(task::Task),
     Agent(agent::Agent),
+    Board(board::Board),
     Report(report::Report),
     Policy(policy::Policy),
     ExplainEnv(explain_env::ExplainEnv),

@@ -13,7 +13,8 @@ use super::failure::{Failure, Kind};
 use super::{coordinator, exit, output};
 use crate::control::{RunLine, TaskLine, Waiting};
 use crate::domain::board::BoardView;
-use crate::domain::event::RunOptions;
+use crate::domain::board::replica::Replica;
+use crate::domain::event::{Event, RunOptions};
 use crate::domain::ids::{RunId, WorkspaceId};
 use crate::domain::outcome::{RunOutcome, TaskCause, TaskReason, TaskState};
 use crate::domain::plan::Plan;
@@ -77,6 +78,30 @@ pub(super) fn runs(state: &Path) -> Result<Vec<RunLine>, Failure> {
     runs.extend(cut_off);
     runs.sort_by(|a, b| (b.started_at, &b.run_id).cmp(&(a.started_at, &a.run_id)));
     Ok(runs)
+}
+
+/// The board as the journal has it.
+///
+/// # Errors
+/// When the journal cannot be read.
+pub(super) fn board(state: &Path) -> Result<BoardView, Failure> {
+    let mut board = Replica::default();
+    let read = journal::read(&state.join("journal"), &mut |line| {
+        if let Event::Board { entry } = line.event {
+            board.merge(entry);
+        }
+        ControlFlow::Continue(())
+    });
+    match read {
+        Ok(_) | Err(JournalError::Missing { .. }) => {}
+        // What comes before the damage is still worth telling.
+        Err(error) => {
+            let message = Failure::from(error).message;
+            output::note(format!("warning: {message}: what follows is not known\n"));
+        }
+    }
+    let entries = board.beginning("").cloned().collect();
+    Ok(BoardView::of(workspace_of(state), entries))
 }
 
 /// A run that was lost with its coordinator, and goes on with the next.
@@ -242,8 +267,12 @@ fn cut_off_task(recalled: &Recalled, task: usize, state: &Path) -> TaskReport {
             coordinator::results(&state.join("sessions"), session, recalled.last_at)
         }),
         backoffs: recalled.schedule.backoffs(task),
-        published: Vec::new(),
+        published: match view.map(|view| view.state) {
+            Some(TaskState::Succeeded) => spec.publish.keys().cloned().collect(),
+            _ => Vec::new(),
+        },
         artifacts: Vec::new(),
+        remarks: Vec::new(),
     }
 }
 

@@ -7,7 +7,7 @@ use super::sessions::Asker;
 use super::shelf::Entry;
 use super::story::{CommandStory, ReportDraft};
 use crate::control::Response;
-use crate::domain::board::BoardEntry;
+use crate::domain::board::{BoardEntry, Version};
 use crate::domain::event::Stamped;
 use crate::domain::ids::{CommandId, RunId, SessionId};
 use crate::domain::process::ProcessIdentity;
@@ -186,9 +186,25 @@ pub(super) enum Action {
     /// Answer with the board.
     SendBoard {
         /// Who asked.
-        connection: ConnectionId,
-        /// Under which number.
-        request: u64,
+        asker: Asker,
+        /// The key or prefix that is asked for.
+        told: String,
+    },
+    /// Let a client follow the board.
+    WatchBoard {
+        /// Who asked.
+        asker: Asker,
+        /// The key or prefix.
+        told: String,
+        /// What it knows already.
+        since: Option<Version>,
+    },
+    /// Write down what a task finds in `CALLBOARD_INPUTS`.
+    WriteInputs {
+        /// Where.
+        file: PathBuf,
+        /// What.
+        inputs: serde_json::Value,
     },
     /// Put an entry on the board.
     Post {

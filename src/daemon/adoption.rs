@@ -158,7 +158,9 @@ pub(super) fn clear_private(folder: &Path, left: &Left) {
         .collect();
     tokio::task::spawn_blocking(move || {
         for folder in spare {
-            if let Err(error) = std::fs::remove_dir_all(&folder) {
+            let removed =
+                std::fs::remove_dir_all(&folder).or_else(|_| std::fs::remove_file(&folder));
+            if let Err(error) = removed {
                 tracing::warn!(folder = %folder.display(), %error, "cannot remove a private folder");
             }
         }

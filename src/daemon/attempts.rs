@@ -16,7 +16,7 @@ use crate::command::tier;
 use crate::control::{ClosedWhy, Notice};
 use crate::domain::board::Writer;
 use crate::domain::environment::{self, Layers, Origin, SessionFacts};
-use crate::domain::event::Event as Record;
+use crate::domain::event::{AttemptEnd, Event as Record};
 use crate::domain::ids::{CommandId, RunId, SessionId};
 use crate::domain::outcome::Reason;
 use crate::domain::plan::{Plan, Ready, TaskSpec, Unanswered};
@@ -63,9 +63,14 @@ impl Desk {
                     self.run_step(id, Event::InputAnswered { task, attempt: number }, now);
                 }
                 Do::ServiceReady => self.attempt_is_ready(id, task, number, now),
-                Do::Done { end, survivors } => {
+                Do::Done { mut end, survivors } => {
                     if !survivors.is_empty() {
                         tracing::warn!(run = %id, task, ?survivors, "processes that cannot be ended");
+                    }
+                    if end == AttemptEnd::Succeeded
+                        && let Err(instead) = self.publish(id, task, now)
+                    {
+                        end = instead;
                     }
                     let Some(run) = self.runs.get_mut(id) else { return };
                     let began = run.attempts.remove(&task).map(|live| live.began);
@@ -88,6 +93,9 @@ impl Desk {
         let name = run.plan.tasks[task].id.clone();
         let session = run.attempts.get(&task).map(|live| live.session.clone());
         self.record(Record::AttemptReady { attempt }, now);
+        if let Err(fault) = self.publish(id, task, now) {
+            tracing::warn!(run = %id, task = %name, ?fault, "a service is ready and cannot publish");
+        }
         self.tell_followers(id, &Notice::ServiceReady { run: id.clone(), task: name.clone() });
         if let Some(session) = session {
             let writer = self.writer_of(&session);
@@ -133,7 +141,7 @@ impl Desk {
         let facts = SessionFacts {
             task: Some(run.label(next.task)),
             attempt: Some(next.attempt),
-            inputs: Some(self.folders.inputs.to_string_lossy().into_owned()),
+            inputs: Some(self.inputs_of(run, next.task, &session).to_string_lossy().into_owned()),
             ..self.session_facts(&session)
         };
         let env = environment::snapshot(&Layers {

@@ -14,6 +14,7 @@ use crate::control::{
     Request, Response, Status, TaskCall,
 };
 use crate::domain::conflict::Tracing;
+use crate::domain::board::key::KeyKind;
 use crate::domain::environment::{self, Layers, SessionFacts};
 use crate::domain::event::CancelWhy;
 use crate::domain::ids::SessionId;
@@ -75,7 +76,11 @@ impl Desk {
                 let status = Box::new(self.status(now));
                 self.reply(connection, id, Answer::Status { status });
             }
-            Call::Board => self.act(Action::SendBoard { connection, request: id }),
+            Call::Board => self.read_board(asker, String::new(), now),
+            Call::ReadBoard { told } => self.read_board(asker, told, now),
+            Call::SetEntry { key, value } => self.write_entry(asker, key, Some(value), now),
+            Call::RemoveEntry { key } => self.write_entry(asker, key, None, now),
+            Call::WatchBoard { told, since } => self.watch_board(asker, told, since, now),
             Call::Task { task } => self.asked_of_tasks(asker, *task, now),
             of_a_session => self.asked_of_session(asker, of_a_session, now),
         }
@@ -172,7 +177,7 @@ impl Desk {
 
     fn remarks(&self) -> Vec<String> {
         let full = (!self.has_room).then(|| NO_ROOM.to_owned());
-        self.remarks.iter().cloned().chain(full).collect()
+        self.remarks.iter().cloned().chain(full).chain(self.stale_lines()).collect()
     }
 
     pub(super) fn new_session(
@@ -323,9 +328,19 @@ pub(super) fn kind_of(call: &Call) -> role::Call {
         Call::Submit { .. } => role::Call::Submit,
         Call::WatchRun { .. } => role::Call::WatchRun,
         Call::CancelRun { .. } | Call::Rejoin { .. } | Call::Resume { .. } => role::Call::ChangeRun,
-        Call::ListRuns | Call::Report { .. } | Call::ListSessions | Call::Status | Call::Board => {
-            role::Call::Read
-        }
+        Call::ListRuns
+        | Call::Report { .. }
+        | Call::ListSessions
+        | Call::Status
+        | Call::Board
+        | Call::ReadBoard { .. }
+        | Call::WatchBoard { .. } => role::Call::Read,
+        Call::SetEntry { key, .. } | Call::RemoveEntry { key } => match KeyKind::of(key) {
+            Some(kind) if kind.is_told() => role::Call::Publish,
+            // What is wrong with a key of no kind is told when it is checked.
+            None => role::Call::Publish,
+            Some(_) => role::Call::Post,
+        },
         Call::Task { task } => match &**task {
             TaskCall::List | TaskCall::Show { .. } | TaskCall::Wait { .. } => role::Call::Read,
             TaskCall::Cancel { .. } | TaskCall::Retry { .. } => role::Call::ChangeRun,

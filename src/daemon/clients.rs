@@ -49,6 +49,11 @@ impl Clients {
         }
     }
 
+    /// The queue of one, for whoever looks after it.
+    pub(super) fn outlet(&self, connection: ConnectionId) -> Option<Outlet> {
+        self.0.get(&connection).map(|client| client.responses.clone())
+    }
+
     /// Lets them have what waits for them, for as long as they take it.
     pub(super) async fn part(self) {
         let clients: Vec<Outlet> = self.0.into_values().map(|client| client.responses).collect();

@@ -66,6 +66,7 @@ impl Desk {
             self.command_ended(id, end, now);
         }
         self.listening(id, Vec::new(), now);
+        self.release_session_files(id, now);
         let Some(session) = self.sessions.remove(id) else { return };
         // The answer first: whoever reads the record afterwards asks here before, and is heard later.
         if let Owner::Call { asker: Some(asker) } = &session.owner {

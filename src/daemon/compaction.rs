@@ -99,6 +99,7 @@ impl Matters {
             | Event::TaskSettled { run, .. } => self.whole.contains(run),
             Event::AttemptStarted { attempt, .. }
             | Event::AttemptReady { attempt }
+            | Event::ContractChanged { attempt, .. }
             | Event::AttemptEnded { attempt, .. } => self.whole.contains(&attempt.run),
             Event::SessionOpened { session, .. } => self.open.contains(session),
             Event::SessionClosed { .. }

@@ -19,8 +19,9 @@ use crate::report::metrics::Tally;
 
 /// How many events one round takes in at most.
 const ROUND_EVENTS_MAX: usize = 512;
-/// How often the board's snapshot file is brought up to date while nothing else asks for it.
-const BOARD_REFRESH: Duration = Duration::from_millis(100);
+/// How often the board's snapshot file, and whoever follows the board and is behind, are brought up to
+/// date while nothing else asks for it.
+const BOARD_REFRESH: Duration = Duration::from_millis(50);
 /// How long records that nothing waits for may stay in memory. With the journal's own 35 ms they
 /// are on the disk within 50.
 const BACKLOG_WAIT: Duration = Duration::from_millis(10);
@@ -64,7 +65,10 @@ pub(super) async fn run(
                 }
             }
             () = until(deadline) => {}
-            _ = refresh.tick() => settler.crew.refresh_board(),
+            _ = refresh.tick(), if settler.crew.has_news() => {
+                settler.crew.refresh_board();
+                settler.crew.catch_up();
+            }
         }
         desk.tick(clock.now());
         settler.settle(desk.decide()).await?;

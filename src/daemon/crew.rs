@@ -9,6 +9,8 @@ use tokio::task::JoinHandle;
 
 use super::action::{Action, ExecForm};
 use super::clients::Clients;
+use super::board::publishing::inputs_file;
+use super::board::watchers::Watchers;
 use super::desk::Folders;
 use super::inbox::{ConnectionId, Event};
 use super::rejoining::{lost_ticket, unknown_ticket};
@@ -18,7 +20,8 @@ use super::story::CommandStory;
 use super::{adoption, probe, reading, reports, retention, shelf};
 use crate::board::Board;
 use crate::control::{Answer, Failure, FailureKind, Response};
-use crate::domain::board::{BoardEntry, BoardView};
+use crate::domain::board::key::covers;
+use crate::domain::board::{BoardEntry, BoardView, Version};
 use crate::domain::ids::{SessionId, WorkspaceId};
 use crate::domain::session::SessionSpec;
 use crate::domain::time::Timestamp;
@@ -46,6 +49,8 @@ pub(super) struct Crew {
     tidying: retention::Turn,
     /// True while the board has entries that its snapshot file lacks.
     board_changed: bool,
+    /// Who follows the board.
+    watchers: Watchers,
     /// What our word counts with holders that others made.
     epoch: u64,
 }
@@ -79,12 +84,16 @@ impl Crew {
             records: Writers::default(),
             tidying: retention::Turn::default(),
             board_changed: true,
+            watchers: Watchers::default(),
         }
     }
 
     /// Looks at an event before the desk hears it: whom it brings and whom it takes away.
     pub(super) fn meet(&mut self, event: &Event) {
         self.clients.meet(event);
+        if let Event::Gone { connection } = event {
+            self.watchers.remove(*connection);
+        }
     }
 
     /// Lets the clients have what waits for them, for as long as they take it.
@@ -156,10 +165,20 @@ impl Crew {
                 reports::set_aside(&reports::file(&self.folders.runs, &run))
             }
             Action::FinishRun { draft, followers } => self.finish_run(*draft, followers),
-            Action::SendBoard { connection, request } => {
-                let view = Box::new(self.view());
+            Action::SendBoard { asker, told } => {
+                let mut entries = self.view().entries;
+                entries.retain(|entry| covers(&told, &entry.key));
+                let view = Box::new(BoardView::of(self.workspace.clone(), entries));
                 let answer = Box::new(Answer::Board { view });
-                self.clients.respond(connection, Response::Reply { id: request, answer });
+                let reply = Response::Reply { id: asker.request, answer };
+                self.clients.respond(asker.connection, reply);
+            }
+            Action::WatchBoard { asker, told, since } => self.watch(asker, told, since),
+            Action::WriteInputs { file, inputs } => {
+                let written = crate::board::snapshot::write(&file, &inputs);
+                if let Err(error) = written {
+                    tracing::warn!(file = %file.display(), %error, "a task's inputs cannot be written");
+                }
             }
             Action::Post { entry, record } => self.post(first_seq + record as u64, entry),
         }
@@ -213,6 +232,28 @@ impl Crew {
             let open = open.into_iter().collect();
             retention::tidy(&turn, &sessions, &open, &journal, retention_ms, now);
         });
+    }
+
+    /// True while the snapshot file or somebody who follows the board lacks something.
+    pub(super) fn has_news(&self) -> bool {
+        self.board_changed || self.watchers.are_behind()
+    }
+
+    /// Lets a client follow the board: the answer, then what it lacks.
+    fn watch(&mut self, asker: Asker, told: String, since: Option<Version>) {
+        let since = since.filter(|since| self.board.reaches(since));
+        let answer = Box::new(Answer::WatchingBoard { whole: since.is_none() });
+        let reply = Response::Reply { id: asker.request, answer };
+        self.clients.respond(asker.connection, reply);
+        if let Some(responses) = self.clients.outlet(asker.connection) {
+            self.watchers.add(asker.connection, responses, told, since);
+            self.watchers.catch_up(&self.board);
+        }
+    }
+
+    /// Brings those who follow the board and have fallen behind up to date.
+    pub(super) fn catch_up(&mut self) {
+        self.watchers.catch_up(&self.board);
     }
 
     /// Brings the board's snapshot file up to date.
@@ -296,6 +337,7 @@ impl Crew {
         }
         // Only a holder that was killed leaves it.
         drop(std::fs::remove_dir_all(driver_folder(&tmp)));
+        drop(std::fs::remove_file(inputs_file(&tmp)));
         // Its holder has removed it by now, unless it was killed. Removing is quick for an empty
         // folder and may be long for a full one.
         match std::fs::remove_dir(&tmp) {
@@ -337,8 +379,13 @@ impl Crew {
     fn post(&mut self, seq: u64, entry: BoardEntry) {
         self.board_changed = true;
         let key = entry.key.clone();
-        if let Err(error) = self.board.apply(seq, entry) {
-            tracing::error!(key, %error, "the board does not take an entry");
+        let told = (!self.watchers.is_empty()).then(|| entry.clone());
+        match self.board.apply(seq, entry) {
+            Ok(applied) if applied.changed => {
+                told.iter().for_each(|entry| self.watchers.tell(entry));
+            }
+            Ok(_) => {}
+            Err(error) => tracing::error!(key, %error, "the board does not take an entry"),
         }
     }
 

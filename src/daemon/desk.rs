@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 
 use super::action::{Action, Decision};
+use super::board::locks::Locks;
+use super::board::publishing::Stale;
 use super::dispatching::Dispatching;
 use super::durations::Durations;
 use super::history::History;
@@ -22,6 +24,7 @@ use super::sessions::Session;
 use super::tasks::TaskWaits;
 use super::touches::Watching;
 use crate::control::{ClosedWhy, Failure, FailureKind, Response, RunLine};
+use crate::domain::board::replica::{Replica, TOMBSTONES_MAX};
 use crate::domain::board::{BoardEntry, Version, Writer};
 use crate::domain::claim::Claim;
 use crate::domain::event::{CancelWhy, Event as Fact, Stamped};
@@ -121,6 +124,12 @@ pub(super) struct Desk {
     pub(super) watching: Watching,
     /// Version of the last entry that this node wrote.
     pub(super) version: Version,
+    /// The board as it is decided; what is kept of it on the disk follows the journal.
+    pub(super) board: Replica,
+    /// What an earlier coordinator saw of contracts, until its runs are recalled.
+    pub(super) recalled_stale: Stale,
+    /// The lock files that entries of the board hang on.
+    pub(super) locks: Locks,
     pub(super) decision: Decision,
     /// `None` for `serve`, which stays until it is told to end.
     stay: Option<Stay>,
@@ -163,6 +172,9 @@ impl Desk {
             since: now,
             watching: Watching::default(),
             version,
+            board: Replica::default(),
+            locks: Locks::default(),
+            recalled_stale: history.stale,
             decision: Decision::default(),
             stay: for_client.then(|| Stay { used: false, until: now.plus_ms(UNUSED_MS) }),
             terminating: false,
@@ -182,6 +194,11 @@ impl Desk {
     /// The same with something to watch.
     pub(super) fn watching(self, watching: Watching) -> Self {
         Self { watching, ..self }
+    }
+
+    /// The same with a board that is not empty.
+    pub(super) fn with_board(self, board: Replica) -> Self {
+        Self { board, ..self }
     }
 
     /// The same in this boot and pid namespace.
@@ -363,6 +380,14 @@ impl Desk {
     ) {
         self.version = self.version.next(now.0, &self.version.node);
         let entry = BoardEntry { key, value, version: self.version.clone(), writer };
+        if !self.has_board_room(&entry) {
+            return tracing::warn!(key = entry.key, "the board is full: an entry is left out");
+        }
+        self.note_contract(&entry, now);
+        self.board.merge(entry.clone());
+        if self.board.tombstones() > TOMBSTONES_MAX {
+            self.board.collect(now.0);
+        }
         let record = self.decision.records.len();
         self.record(Fact::Board { entry: entry.clone() }, now);
         self.act(Action::Post { entry, record });

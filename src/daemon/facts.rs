@@ -199,6 +199,9 @@ impl Desk {
             // A coordinator that was lost had it asked for.
             session.take(CommandRecord::new(command.clone(), TAKE_OVER.to_owned()), now);
         }
+        // What has changed before is not what this command will have changed.
+        self.check_locks(now);
+        let Some(session) = self.sessions.get_mut(id) else { return };
         let Some(record) = session.command(command) else { return };
         record.started = Some((at, offset));
         let (text, entry) = (record.text.clone(), Entry::Command { record: record.clone() });
@@ -303,6 +306,9 @@ impl Desk {
         }
         if is_news {
             self.shelve(id, entry);
+        }
+        if is_news && !is_stay {
+            self.note_installs(id, &end, now);
         }
         let Some(session) = self.sessions.get_mut(id) else { return };
         let ended = Record::CommandEnded {

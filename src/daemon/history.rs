@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::adoption::Expected;
+use super::board::publishing::Stale;
 use super::dispatched::PastDispatches;
 use super::durations::Durations;
 use crate::control::RunLine;
@@ -31,6 +32,8 @@ pub(super) struct History {
     pub dispatches: PastDispatches,
     /// Board entries with the numbers of their lines, oldest first.
     pub board: Vec<(u64, BoardEntry)>,
+    /// Contracts that changed while attempts ran.
+    pub stale: Stale,
     /// The time of the last line.
     pub last_at: Timestamp,
     places: HashMap<RunId, usize>,
@@ -43,6 +46,7 @@ impl History {
         self.last_at = self.last_at.max(line.at);
         self.recall.fold(line.at, &line.event);
         self.dispatches.fold(&line.event);
+        self.stale.fold(&line.event);
         match line.event {
             Event::CoordinatorStarted { .. } => self.texts.clear(),
             Event::RunSubmitted { run, plan, selected, .. } => {
@@ -103,6 +107,7 @@ impl History {
             | Event::TaskCancelled { .. }
             | Event::TaskRetried { .. }
             | Event::Touched { .. }
+            | Event::ContractChanged { .. }
             | Event::EscalationRaised { .. }
             | Event::EscalationResolved { .. } => {}
         }

@@ -9,6 +9,7 @@
 mod action;
 mod adoption;
 mod attempts;
+mod board;
 mod calls;
 pub mod checkup;
 mod claims;

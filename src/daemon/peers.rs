@@ -140,6 +140,7 @@ impl Desk {
             | Call::Resize { session, .. }
             | Call::CloseSession { session } => self.whose_session(session, inside),
             Call::Task { task } => self.whose_tasks(task, inside),
+            Call::SetEntry { key, .. } | Call::RemoveEntry { key } => self.whose_entry(key, inside),
             _ => Whose::New,
         }
     }

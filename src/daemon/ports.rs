@@ -15,12 +15,21 @@ impl Desk {
         let before = std::mem::replace(&mut session.listeners, ports.clone());
         let writer = self.writer_of(id);
         for gone in before.iter().filter(|listener| !ports.contains(listener)) {
-            self.post(port_key(gone), None, writer.clone(), now);
+            // Another process of it, or of another session, may listen there as well.
+            let stays = ports.iter().any(|other| port_key(other) == port_key(gone));
+            let others = self.sessions.values().any(|session| {
+                session.id != *id
+                    && session.listeners.iter().any(|other| port_key(other) == port_key(gone))
+            });
+            if !stays && !others {
+                self.post(port_key(gone), None, writer.clone(), now);
+            }
         }
         for new in ports.iter().filter(|listener| !before.contains(listener)) {
             let value = serde_json::json!({ "pid": new.pid, "session": id });
             self.post(port_key(new), Some(value), writer.clone(), now);
         }
+        self.background_services(id, &ports, now);
     }
 
     /// Takes ports off the board that nobody listens on any more.

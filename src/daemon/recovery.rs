@@ -16,7 +16,7 @@ use super::story::CommandRecord;
 use crate::control::ClosedWhy;
 use crate::domain::event::{ClientEnv, Event as Record};
 use crate::domain::ids::{AttemptId, CommandId, RunId, SessionId};
-use crate::domain::plan::Ready;
+use crate::domain::plan::{Plan, Ready};
 use crate::domain::session::SessionOwner;
 use crate::domain::shown_path;
 use crate::domain::time::Timestamp;
@@ -47,6 +47,8 @@ impl Desk {
         }
         // Their sessions ended right before that coordinator did.
         self.take_down(posted.into_rest(), now);
+        std::mem::take(&mut self.recalled_stale).hand_to(&mut self.runs);
+        self.take_down_stale(now);
         self.end_orphaned(now);
         let going = self.runs.values().filter(|run| run.ended.is_none());
         let runs: Vec<RunId> = going.map(|run| run.id.clone()).collect();
@@ -242,6 +244,7 @@ impl Run {
                 began: view.map_or(now, |view| view.since),
                 machine,
                 commands: BTreeMap::new(),
+                contracts: contracts_of(&plan, task),
             };
             attempts.insert(task, live);
         }
@@ -344,6 +347,14 @@ impl Session {
         }
         self.forget_old_commands();
     }
+}
+
+/// The contracts that a task's `after` tasks publish. Those that an attempt had read by itself are
+/// not known any more.
+fn contracts_of(plan: &Plan, task: usize) -> BTreeSet<String> {
+    let after = plan.tasks[task].after.iter();
+    let keys = after.flat_map(|edge| plan.tasks[edge.task].publish.keys());
+    keys.filter(|key| key.starts_with("contract/")).cloned().collect()
 }
 
 /// The name of a task's command: they are counted from 1.

@@ -1,6 +1,6 @@
 //! The runs that go on: each a `Schedule`, with an `Attempt` for each task that runs (`attempts`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::action::Action;
@@ -68,6 +68,8 @@ pub(super) struct TaskRecord {
     pub on_shelf: bool,
     /// What it waits for now.
     pub prompt: Option<String>,
+    /// Contracts that changed while its last attempt ran, and who changed them.
+    pub stale: BTreeMap<String, String>,
 }
 
 /// An attempt that runs.
@@ -81,6 +83,8 @@ pub(super) struct Live {
     pub(super) machine: Attempt,
     /// Its commands by the machine's index.
     pub(super) commands: BTreeMap<usize, CommandId>,
+    /// The contracts on the board that it depends on.
+    pub(super) contracts: BTreeSet<String>,
 }
 
 impl Run {
@@ -331,9 +335,18 @@ impl Desk {
             agent: run.plan.agents[agent].name.clone(),
             session: session.clone(),
         };
-        let commands = BTreeMap::new();
-        run.attempts.insert(task, Live { number, agent, session, began: now, machine, commands });
+        let live = Live {
+            number,
+            agent,
+            session: session.clone(),
+            began: now,
+            machine,
+            commands: BTreeMap::new(),
+            contracts: BTreeSet::new(),
+        };
+        run.attempts.insert(task, live);
         self.record_durably(started, now);
+        self.hand_inputs(id, task, &session);
         self.attempt_step(id, task, attempt::Event::Begin, now);
     }
 
@@ -388,6 +401,7 @@ impl Desk {
         };
         let counts = line.counts.clone();
         self.past.push(line);
+        self.release_files(id, now);
         self.record_durably(Record::RunEnded { run: id.clone(), outcome, exit_code, counts }, now);
         self.tasks_are_over(id);
         self.run_is_over(id, now);

@@ -4,7 +4,7 @@
 //! is replayed before the board is opened, which is a fold of it. The socket comes last, so that
 //! whoever can connect is served.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,7 @@ use super::touches::Watching;
 use super::workspace::{Places, Workspace, WorkspaceError};
 use super::{adoption, compaction, coordinator};
 use crate::board::{Board, BoardError};
+use crate::domain::board::replica::Replica;
 use crate::domain::event::{Event as Record, Stamped};
 use crate::domain::ids::{RunId, WorkspaceId};
 use crate::domain::time::Timestamp;
@@ -194,6 +195,10 @@ async fn serve_owned(
         tokio::net::UnixListener::from_std(listener).map_err(io("opening the socket"))?;
     write_inputs(&folders.inputs).map_err(io("writing the inputs file"))?;
     let version = board.tick(clock.now());
+    let mut replica = Replica::default();
+    for entry in board.replica("")? {
+        replica.merge(entry);
+    }
     let posted = Posted::of(&board.view(&id)?);
     // Whoever connects meanwhile waits to be accepted.
     let (left, links) = adoption::adopt(&folders, epoch, history.expected()).await;
@@ -211,6 +216,7 @@ async fn serve_owned(
         .of_user(rustix::process::getuid().as_raw())
         .remarking(remark.into_iter().collect())
         .watching(Watching::of(workspace.resources(), means()))
+        .with_board(replica)
         .at(here);
     desk.recover(recall, &unreported, left, posted, clock.now());
     let doors = tokio::spawn(doors::listen(listener, sender.clone()));
@@ -283,6 +289,10 @@ fn open_board(
     for (seq, entry) in history.board.iter().filter(|(seq, _)| *seq > folded_to) {
         board.apply(*seq, entry.clone())?;
     }
+    // A removal that the journal's snapshot has left out.
+    let known: HashSet<&str> = history.board.iter().map(|(_, entry)| entry.key.as_str()).collect();
+    board.retain(|key| known.contains(key))?;
+    board.collect(history.last_at)?;
     Ok((board, remark))
 }
 
@@ -309,8 +319,8 @@ fn workspace_id(workspace: &Workspace) -> WorkspaceId {
     WorkspaceId::new(name)
 }
 
-/// What tasks find in `CALLBOARD_INPUTS`: nothing can be published yet, and they can rely on the
-/// file and its shape all the same.
+/// What tasks find in `CALLBOARD_INPUTS` that come after none which publishes anything: they can rely
+/// on the file and its shape all the same.
 fn write_inputs(file: &Path) -> std::io::Result<()> {
     std::fs::write(file, "{\"schema_version\":1,\"inputs\":{}}\n")
 }

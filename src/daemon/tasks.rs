@@ -319,7 +319,7 @@ impl Run {
             since: view.since,
             session_id: self.tasks[task].session.clone(),
             reason: view.reason.cloned(),
-            class: view.class.map(str::to_owned),
+            class: self.class_of(task, view.class),
         })
     }
 }

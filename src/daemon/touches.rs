@@ -76,8 +76,9 @@ impl Desk {
         if let Some(record) = &mut record {
             record.list(&touched);
         }
-        let session = id.clone();
-        self.record(Record::Touched { session, touches: Touches { command, touched } }, now);
+        let (session, touches) = (id.clone(), Touches { command, touched });
+        self.post_files(id, &touches, now);
+        self.record(Record::Touched { session, touches }, now);
     }
 }
 

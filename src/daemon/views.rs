@@ -143,12 +143,13 @@ impl Desk {
             started_at: ran.map(|(started, _)| started),
             duration_ms: ran.map_or(0, |(_, took)| took),
             reason: view.and_then(|view| view.reason).cloned(),
-            class: view.and_then(|view| view.class).map(str::to_owned),
+            class: run.class_of(task, view.and_then(|view| view.class)),
             waited_on: spec.after.iter().map(|edge| run.plan.tasks[edge.task].id.clone()).collect(),
             commands: Vec::new(),
             backoffs: run.schedule.backoffs(task),
-            published: Vec::new(),
+            published: self.published(run, task),
             artifacts: Vec::new(),
+            remarks: self.stale_remarks(run, task),
         }
     }
 

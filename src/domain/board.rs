@@ -1,7 +1,12 @@
 //! Entries of the shared board and the view that agents read.
 
+pub mod key;
+pub mod replica;
+
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -53,11 +58,35 @@ impl Version {
         if wall_ms > self.wall_ms {
             return Self { wall_ms, logical: 0, node: node.to_owned() };
         }
-        Self {
-            wall_ms: self.wall_ms,
-            logical: self.logical.saturating_add(1),
-            node: node.to_owned(),
+        // A clock that stands still for four thousand million writes goes on by itself.
+        let (wall_ms, logical) = match self.logical.checked_add(1) {
+            Some(logical) => (self.wall_ms, logical),
+            None => (self.wall_ms.saturating_add(1), 0),
+        };
+        Self { wall_ms, logical, node: node.to_owned() }
+    }
+}
+
+impl fmt::Display for Version {
+    /// `WALL.LOGICAL.NODE`, as `--since` takes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.wall_ms, self.logical, self.node)
+    }
+}
+
+impl FromStr for Version {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.starts_with('{') {
+            return serde_json::from_str(text).map_err(|error| format!("no version: {error}"));
         }
+        let mut parts = text.splitn(3, '.');
+        let version = parts.next().zip(parts.next()).zip(parts.next()).and_then(|((w, l), node)| {
+            let (wall_ms, logical) = (w.parse().ok()?, l.parse().ok()?);
+            (!node.is_empty()).then(|| Self { wall_ms, logical, node: node.to_owned() })
+        });
+        version.ok_or_else(|| "a version is WALL.LOGICAL.NODE, as `watch` prints it".to_owned())
     }
 }
 

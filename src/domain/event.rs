@@ -175,6 +175,13 @@ pub enum Event {
         /// What.
         touches: Touches,
     },
+    /// A contract changed that a running attempt depends on.
+    ContractChanged {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// The contract's board key.
+        key: String,
+    },
     /// A task waits for somebody's decision; durable before anybody is asked.
     EscalationRaised {
         /// Its id, `e-…`.
@@ -242,6 +249,7 @@ impl Event {
             Self::TaskCancelled { .. } => "task_cancelled",
             Self::TaskRetried { .. } => "task_retried",
             Self::Touched { .. } => "touched",
+            Self::ContractChanged { .. } => "contract_changed",
             Self::EscalationRaised { .. } => "escalation_raised",
             Self::EscalationResolved { .. } => "escalation_resolved",
             Self::RunEnded { .. } => "run_ended",

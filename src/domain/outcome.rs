@@ -172,6 +172,13 @@ pub enum TaskCause {
         /// Whether it had been ready before.
         ready: bool,
     },
+    /// What it was to publish could not be put on the board.
+    Publish {
+        /// The board key.
+        key: String,
+        /// What is wrong.
+        message: String,
+    },
     /// The coordinator was gone while the attempt ran.
     CoordinatorLost,
     /// The client that the run lived as long as was gone.

@@ -150,6 +150,19 @@ pub struct TaskSpec {
     /// What it may run.
     #[serde(default, skip_serializing_if = "Permissions::is_empty")]
     pub policy: Permissions,
+    /// What it puts on the board once it has succeeded, by board key.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub publish: BTreeMap<String, Publication>,
+}
+
+/// What a task publishes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Publication {
+    /// What is in this file then, relative to the task's folder.
+    File(PathBuf),
+    /// This.
+    Value(serde_json::Value),
 }
 
 impl TaskSpec {
@@ -178,6 +191,7 @@ impl TaskSpec {
             tracing: Tracing::Auto,
             artifacts: Vec::new(),
             policy: Permissions::default(),
+            publish: BTreeMap::new(),
         }
     }
 }

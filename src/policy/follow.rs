@@ -20,7 +20,14 @@ impl Walk {
         for inner in inner(invocation) {
             match inner {
                 Inner::Program(words) => self.follow(&Invocation { words }, feeds, depth + 1),
-                Inner::Script(Word::Known(text)) => self.script(&text, depth + 1),
+                Inner::Script(Word::Known(text)) => {
+                    let start = self.found.invocations.len();
+                    self.script(&text, depth + 1);
+                    // What `eval` runs is the shell's own.
+                    if invocation.name() != Some("eval") {
+                        self.scope_from(start);
+                    }
+                }
                 Inner::Script(Word::Unknown) => {
                     let name = invocation.name().unwrap_or("it").to_owned();
                     self.hide(format!("`{name}` is given a script that is not known"));

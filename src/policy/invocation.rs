@@ -46,7 +46,7 @@ impl Invocation {
         self.program().map(base_name)
     }
 
-    fn arguments(&self) -> &[Word] {
+    pub(super) fn arguments(&self) -> &[Word] {
         self.words.get(1..).unwrap_or(&[])
     }
 

@@ -12,6 +12,7 @@ pub mod claim;
 mod claim_tests;
 mod follow;
 pub mod holdings;
+pub mod install;
 mod invocation;
 pub mod role;
 mod script;

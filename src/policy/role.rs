@@ -48,6 +48,10 @@ pub enum Call {
     CloseSession,
     /// Have the coordinator leave everything to the next one.
     HandOver,
+    /// Write an entry of the board that agents put up: a note, a contract, a service.
+    Publish,
+    /// Write an entry of the board that is observed.
+    Post,
 }
 
 /// Whose that is which is asked about, seen from whoever asks.
@@ -80,6 +84,10 @@ pub enum Denial {
     OwnTerminal,
     /// The session that whoever asks belongs to is not open.
     NoSession,
+    /// Another one has put the entry up.
+    OtherEntry,
+    /// Such entries are observed.
+    Observed,
 }
 
 /// Decides. Pure, and exhaustive over what can be asked.
@@ -102,7 +110,9 @@ pub fn may(role: Role, call: Call, whose: Whose) -> Result<(), Denial> {
             | Call::Type
             | Call::Attach
             | Call::CloseSession
-            | Call::HandOver => Err(Denial::NoSession),
+            | Call::HandOver
+            | Call::Publish
+            | Call::Post => Err(Denial::NoSession),
         },
     }
 }
@@ -119,12 +129,14 @@ fn may_session(call: Call, whose: Whose) -> Result<(), Denial> {
             _,
         ) => Ok(()),
         (Call::HandOver, _) => Err(Denial::PersonsOnly),
+        (Call::Post, _) => Err(Denial::Observed),
         (_, Whose::New | Whose::Child) => Ok(()),
         (Call::ChangeRun, Whose::Own) => Err(Denial::OwnRun),
         (Call::ChangeRun, Whose::Other) => Err(Denial::OtherRun),
         (Call::Exec | Call::ExecStart, Whose::Own) => Err(Denial::WaitsForItself),
         (Call::Attach, Whose::Own) => Err(Denial::OwnTerminal),
-        (Call::Watch | Call::Type | Call::CloseSession, Whose::Own) => Ok(()),
+        (Call::Watch | Call::Type | Call::CloseSession | Call::Publish, Whose::Own) => Ok(()),
+        (Call::Publish, Whose::Other) => Err(Denial::OtherEntry),
         (
             Call::Exec
             | Call::ExecStart
@@ -153,6 +165,8 @@ impl Denial {
             Self::WaitsForItself => "run the command directly, or leave --session out",
             Self::OwnTerminal => "a person attaches from outside",
             Self::NoSession => "call from inside a session that is open, or from outside",
+            Self::OtherEntry => "write an entry of your own, as `note/<task>/…`",
+            Self::Observed => "agents write `note/…`, `contract/…` and `service/…`",
         }
     }
 }
@@ -171,6 +185,8 @@ impl fmt::Display for Denial {
             }
             Self::OwnTerminal => "a session cannot take over its own terminal",
             Self::NoSession => "the session that this process belongs to is over, or not open yet",
+            Self::OtherEntry => "a process inside a session does not change what another task has put up",
+            Self::Observed => "such entries of the board are observed, and not written by agents",
         })
     }
 }
@@ -179,7 +195,7 @@ impl fmt::Display for Denial {
 mod tests {
     use super::*;
 
-    const CALLS: [Call; 14] = [
+    const CALLS: [Call; 16] = [
         Call::Hello,
         Call::Read,
         Call::WatchRun,
@@ -194,6 +210,8 @@ mod tests {
         Call::Attach,
         Call::CloseSession,
         Call::HandOver,
+        Call::Publish,
+        Call::Post,
     ];
     const WHOSE: [Whose; 4] = [Whose::New, Whose::Own, Whose::Child, Whose::Other];
 
@@ -207,7 +225,7 @@ mod tests {
     fn the_table() {
         let rows = [
             "yyyy", "yyyy", "yyyy", "yyyy", "y-y-", "y-y-", "y-y-", "yyyy", "yyyy", "yyy-", "yyy-",
-            "y-y-", "yyy-", "----",
+            "y-y-", "yyy-", "----", "yyy-", "----",
         ];
         for (call, expected) in CALLS.into_iter().zip(rows) {
             assert_eq!(row(Role::Session, call), expected, "{call:?}");

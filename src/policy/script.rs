@@ -1,11 +1,12 @@
 //! A script as the list of programs that it would start.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use brush_parser::ast::{
     AndOr, AndOrList, Assignment, AssignmentName, AssignmentValue, Command,
     CommandPrefixOrSuffixItem, CompoundCommand, CompoundList, ExtendedTestExpr,
-    IoFileRedirectTarget, IoRedirect, Pipeline, RedirectList, SimpleCommand,
+    IoFileRedirectTarget, IoRedirect, Pipeline, RedirectList, SeparatorOperator, SimpleCommand,
 };
 use brush_parser::{Parser, ParserOptions};
 
@@ -53,6 +54,10 @@ pub(super) struct Contents {
     pub(super) invocations: Vec<Invocation>,
     /// What cannot be seen, and why.
     pub(super) hidden: Vec<String>,
+    /// Which of them run in a shell of their own: what they change of its folder ends with it.
+    pub(super) scoped: Vec<Range<usize>>,
+    /// Which of them nobody waits for, or are only defined: how they end, the script does not tell.
+    pub(super) untold: Vec<Range<usize>>,
 }
 
 /// True when reading the script is certain to take little time and stack. Of others neither is
@@ -116,12 +121,26 @@ impl Walk {
     }
 
     fn inside(&mut self, text: &str) {
+        let start = self.found.invocations.len();
         self.script(text, self.depth + 1);
+        self.scope_from(start);
+    }
+
+    pub(super) fn scope_from(&mut self, start: usize) {
+        let end = self.found.invocations.len();
+        if end > start {
+            self.found.scoped.push(start..end);
+        }
     }
 
     fn list(&mut self, list: &CompoundList) {
         for item in &list.0 {
+            let start = self.found.invocations.len();
             self.and_or(&item.0);
+            if matches!(item.1, SeparatorOperator::Async) {
+                self.found.untold.push(start..self.found.invocations.len());
+                self.scope_from(start);
+            }
         }
     }
 
@@ -135,7 +154,11 @@ impl Walk {
     fn pipeline(&mut self, pipeline: &Pipeline) {
         for (at, command) in pipeline.seq.iter().enumerate() {
             let feed = if at == 0 { Feed::Inherited } else { Feed::Given };
+            let start = self.found.invocations.len();
             self.command(command, feed);
+            if pipeline.seq.len() > 1 {
+                self.scope_from(start);
+            }
         }
     }
 
@@ -150,8 +173,11 @@ impl Walk {
                 self.compound(compound);
             }
             Command::Function(function) => {
+                let start = self.found.invocations.len();
                 self.redirects(function.body.1.as_ref());
                 self.compound(&function.body.0);
+                self.found.untold.push(start..self.found.invocations.len());
+                self.scope_from(start);
             }
             Command::ExtendedTest(test, redirects) => {
                 self.redirects(redirects.as_ref());
@@ -179,7 +205,11 @@ impl Walk {
                 self.list(&clause.body.list);
             }
             CompoundCommand::BraceGroup(group) => self.list(&group.list),
-            CompoundCommand::Subshell(subshell) => self.list(&subshell.list),
+            CompoundCommand::Subshell(subshell) => {
+                let start = self.found.invocations.len();
+                self.list(&subshell.list);
+                self.scope_from(start);
+            }
             CompoundCommand::ForClause(clause) => {
                 for value in clause.values.iter().flatten() {
                     self.word(&value.value);

@@ -10,6 +10,9 @@ pub const ENVIRONMENT: &str = "environment";
 /// The class of successes that needed more than one try.
 pub const FLAKY: &str = "flaky";
 
+/// The class of attempts during which a contract changed that they depend on.
+pub const STALE: &str = "stale-config suspect";
+
 /// `EX_UNAVAILABLE` and `EX_TEMPFAIL` of sysexits.h: a program's own way to say so.
 const UNAVAILABLE: [i32; 2] = [69, 75];
 /// What a shell says of a program that it cannot find, with status 127.

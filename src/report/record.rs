@@ -77,6 +77,9 @@ pub struct TaskReport {
     pub published: Vec<String>,
     /// Files that its `artifacts` globs match, relative to the root.
     pub artifacts: Vec<String>,
+    /// What else should be known of its last attempt, in words: a contract that changed while it ran.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
 }
 
 /// A question that needed a decision.

@@ -403,6 +403,7 @@ fn run_of(fact: &Fact) -> Option<&RunId> {
         | Fact::RunEnded { run, .. } => Some(run),
         Fact::AttemptStarted { attempt, .. }
         | Fact::AttemptReady { attempt }
+        | Fact::ContractChanged { attempt, .. }
         | Fact::AttemptEnded { attempt, .. } => Some(&attempt.run),
         Fact::CoordinatorStarted { .. }
         | Fact::CommandStarted { .. }

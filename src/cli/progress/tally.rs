@@ -108,7 +108,11 @@ impl Tally {
             Notice::Claimed { task, claim, .. } => {
                 Some(format!("{}{task}: its terminal is held by {claim}", self.stamp(self.now())))
             }
-            Notice::RunEnded { .. } | Notice::Gap { .. } => None,
+            Notice::RunEnded { .. }
+            | Notice::Gap { .. }
+            | Notice::Board { .. }
+            | Notice::BoardAnew
+            | Notice::BoardThrough { .. } => None,
         }
     }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Notice, RunLine, SessionLine, SessionView, Status, TaskAnswer};
-use crate::domain::board::BoardView;
+use crate::domain::board::{BoardEntry, BoardView};
 use crate::domain::ids::{CommandId, RunId, SessionId};
 use crate::domain::key::Written;
 use crate::domain::result::{Child, CommandResult};
@@ -142,7 +142,18 @@ pub enum Answer {
         /// The picture.
         status: Box<Status>,
     },
-    /// To `Board`.
+    /// To `SetEntry` and `RemoveEntry`: the journal has it.
+    EntryWritten {
+        /// The entry as it is now.
+        entry: Box<BoardEntry>,
+    },
+    /// To `WatchBoard`.
+    WatchingBoard {
+        /// False when only what has changed after `since` follows. True when all that there is does:
+        /// nothing was known, or so long ago that removals since then are forgotten.
+        whole: bool,
+    },
+    /// To `Board` and `ReadBoard`.
     Board {
         /// The view.
         view: Box<BoardView>,

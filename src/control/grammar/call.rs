@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Exec, NewSession, Seen, Submit, TaskCall};
+use crate::domain::board::Version;
 use crate::domain::event::{ClientEnv, RunOptions};
 use crate::domain::ids::{CommandId, RunId, SessionId};
 use crate::domain::key::Input;
@@ -12,7 +13,7 @@ use crate::domain::session::Size;
 ///
 /// What has to be understood across versions stays as it is for ever: the frames, `Hello`,
 /// `HandOver` (which may come without a `Hello`), and refusals. Fields may be added to them.
-pub const CONTROL_VERSION: u32 = 5;
+pub const CONTROL_VERSION: u32 = 6;
 
 /// A client's question. Replies carry its number, so several may be under way at once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -196,6 +197,33 @@ pub enum Call {
     HandOver,
     /// What runs and what waits.
     Status,
-    /// The board.
+    /// The whole board. Answered with `Board`.
     Board,
+    /// What a key or prefix of the board speaks of (`domain::board::key::covers`). Answered with
+    /// `Board`.
+    ReadBoard {
+        /// The key or prefix.
+        told: String,
+    },
+    /// Put an entry on the board. Answered with `EntryWritten` once the journal has it.
+    SetEntry {
+        /// The key.
+        key: String,
+        /// The value.
+        value: serde_json::Value,
+    },
+    /// Take an entry off the board. Answered as `SetEntry`.
+    RemoveEntry {
+        /// The key.
+        key: String,
+    },
+    /// Follow what a key or prefix speaks of. Answered with `WatchingBoard`; then come what is there
+    /// or has changed after `since`, `BoardThrough`, and every change as it happens. A connection
+    /// that watches again takes its earlier watch back.
+    WatchBoard {
+        /// The key or prefix.
+        told: String,
+        /// Everything up to this version is known; nothing is otherwise.
+        since: Option<Version>,
+    },
 }

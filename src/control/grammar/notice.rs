@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::domain::board::{BoardEntry, Version};
 use crate::domain::claim::Claim;
 use crate::domain::ids::{AgentName, RunId, TaskId};
 use crate::domain::outcome::{TaskReason, TaskState};
@@ -59,6 +60,19 @@ pub enum Notice {
     RunEnded {
         /// The record.
         report: Box<RunReport>,
+    },
+    /// An entry of the board, as it is now.
+    Board {
+        /// The entry; without a value it was removed.
+        entry: BoardEntry,
+    },
+    /// What was told of the board is void: all that there is follows. After a gap.
+    BoardAnew,
+    /// Everything of the board up to this version has been told: whoever watches again can go on from
+    /// there.
+    BoardThrough {
+        /// The version.
+        version: Version,
     },
     /// Notices were left out because the client did not keep up.
     Gap {

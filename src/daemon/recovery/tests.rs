@@ -13,7 +13,7 @@ use crate::daemon::shelf::{self, Entry};
 use crate::domain::board::{BoardEntry, BoardView, Version, Writer};
 use crate::domain::event::{AttemptEnd, CancelWhy, RunOptions, Stamped};
 use crate::domain::outcome::{CommandState, Reason, RunOutcome, TaskReason};
-use crate::domain::plan::{AdapterKind, Agent, Dependency, Plan, Service, TaskSpec, When};
+use crate::domain::plan::{AdapterKind, Agent, Dependency, Service, TaskSpec, When};
 use crate::domain::process::ProcessIdentity;
 use crate::domain::session::{Shell, Size};
 use crate::journal::Line;

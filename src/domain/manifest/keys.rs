@@ -105,7 +105,11 @@ pub(super) const TASK: &[Key] = &[
     key("stop_on", StopRules, "Output that ends a command early."),
     key("service", Service, "The last command is a service, ready when this holds."),
     key("verify", Text, "A script that has to succeed after `run`."),
-    later("publish", Table, "Board entries, each a value or \"@file\"."),
+    key(
+        "publish",
+        Published,
+        "What goes on the board once the task has succeeded, each a value or \"@file\"; a bare name stands for `contract/NAME`.",
+    ),
     key("artifacts", Globs, "Files to list in the report, relative to the root."),
     only("isolation", Word(&["shared", "worktree"]), "shared", "Where the task's files are."),
     later("merge", Any, "How a worktree comes back."),

@@ -18,6 +18,7 @@ mod graph;
 mod keys;
 mod links;
 mod permissions;
+mod publish;
 
 mod read;
 mod shape;

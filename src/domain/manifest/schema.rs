@@ -106,6 +106,7 @@ fn shape(shape: Shape) -> Value {
             { "type": "string", "minLength": 1 },
             { "type": "array", "minItems": 1, "items": { "type": "string", "minLength": 1 } },
         ] }),
+        Shape::Published => json!({ "type": "object" }),
         Shape::Ports => json!({
             "type": "object",
             "propertyNames": { "pattern": "^[A-Za-z0-9_-]+$" },

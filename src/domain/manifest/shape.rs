@@ -48,6 +48,8 @@ pub(super) enum Shape {
     Shard,
     /// `[policy]`.
     Permissions,
+    /// `publish`.
+    Published,
     /// A table.
     Table,
     /// A list of tables.
@@ -76,6 +78,7 @@ impl Shape {
             | Self::Shard
             | Self::Permissions
             | Self::Limits
+            | Self::Published
             | Self::Table => value.is_table(),
             Self::Script | Self::OnInput => value.is_str() || value.is_array(),
             Self::Any => true,
@@ -101,6 +104,7 @@ impl Shape {
             Self::Service => "a `{ready}` table",
             Self::Shard => "a `{runner, count}` table",
             Self::Permissions => "a `{allow, ask, deny}` table",
+            Self::Published => "a table of board entries",
             Self::Table => "a table",
             Self::Tables => "a list of tables",
             Self::Any => "a value",
@@ -119,6 +123,7 @@ impl Shape {
             Self::Dependencies => Some("write it as a list, as in [\"build\"]"),
             Self::StopRules => Some("write it as in [{ match = \"panicked at\" }]"),
             Self::Env => Some("write it as in { NAME = \"value\" }"),
+            Self::Published => Some("write it as in { api = \"@openapi.json\" }"),
             Self::Ports => Some("write it as in { web = 8080 }"),
             Self::Service => Some("write it as in { ready = \"port:web\" }"),
             Self::Name | Self::Text | Self::Word(_) => Some("put it in quotes"),

@@ -49,6 +49,7 @@ pub(super) fn finish(
         tracing: draft.tracing.unwrap_or_default(),
         artifacts: draft.artifacts.unwrap_or_default(),
         policy: draft.policy.unwrap_or_default(),
+        publish: draft.publish.unwrap_or_default(),
     }
 }
 

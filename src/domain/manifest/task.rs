@@ -10,6 +10,7 @@ use super::answers::{Patterns, ReadyWhen};
 use super::findings::Findings;
 use super::keys::{DEPENDENCY, TASK};
 use super::permissions::permissions;
+use super::publish::publish;
 use super::read::{At, duration, entries, env, env_pass, filled, globs, list, name, tags, word};
 use super::read::{flag, limits, number, shell, table, tracing};
 use super::shape::{Shape, noun_of};
@@ -17,7 +18,7 @@ use super::syntax::Item;
 use super::words::shown;
 use crate::domain::conflict::Tracing;
 use crate::domain::permission::Permissions;
-use crate::domain::plan::{Class, OnInput, ResourceLimits, StopRule, When};
+use crate::domain::plan::{Class, OnInput, Publication, ResourceLimits, StopRule, When};
 use crate::domain::session::Shell;
 
 /// What a task or `[defaults]` says, each value by itself; `None` where it says nothing.
@@ -48,6 +49,7 @@ pub(super) struct Draft {
     pub(super) verify: Option<String>,
     pub(super) artifacts: Option<Vec<String>>,
     pub(super) policy: Option<Permissions>,
+    pub(super) publish: Option<BTreeMap<String, Publication>>,
 }
 
 /// `run`, `prompt` and `shard`, of which a task has exactly one.
@@ -131,6 +133,7 @@ impl<'a> Reader<'a> {
             "verify" => draft.verify = filled(key, item, findings).map(|verify| verify.value),
             "artifacts" => draft.artifacts = Some(globs(key, item, findings)),
             "policy" => draft.policy = permissions(key, item, findings),
+            "publish" => draft.publish = Some(publish(item, findings)),
             // The rest are keys whose only accepted value is what happens anyway.
             _ => {}
         }
@@ -173,6 +176,7 @@ impl Draft {
         fill(&mut self.verify, defaults.verify.as_ref());
         fill(&mut self.artifacts, defaults.artifacts.as_ref());
         fill(&mut self.policy, defaults.policy.as_ref());
+        fill(&mut self.publish, defaults.publish.as_ref());
         self
     }
 }

@@ -61,9 +61,9 @@ impl Subjects {
                 self.sessions.insert(session.clone(), whose);
                 Subject { session: Some(session.clone()), ..of_attempt(attempt) }
             }
-            Event::AttemptReady { attempt } | Event::AttemptEnded { attempt, .. } => {
-                of_attempt(attempt)
-            }
+            Event::AttemptReady { attempt }
+            | Event::ContractChanged { attempt, .. }
+            | Event::AttemptEnded { attempt, .. } => of_attempt(attempt),
             Event::SessionOpened { session, owner, .. } => {
                 if let SessionOwner::Attempt { attempt } | SessionOwner::Upcoming { attempt } =
                     owner
@@ -155,6 +155,7 @@ fn what(event: &Event) -> String {
                 touched.map(|touched| format!("{} {}", touched.mode, touched.resource)).collect();
             format!("touched: {}", brief(&touched.join(", ")))
         }
+        Event::ContractChanged { key, .. } => format!("{key} changed while it ran"),
         Event::EscalationRaised { escalation, cause, to, .. } => {
             format!("{escalation} put to {to}: {cause}")
         }

@@ -331,6 +331,7 @@ fn example(key: &keys::Key) -> String {
             | Shape::Shard
             | Shape::Permissions
             | Shape::Limits
+            | Shape::Published
             | Shape::Table,
             _,
         ) => "{}".to_owned(),

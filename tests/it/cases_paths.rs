@@ -207,7 +207,7 @@ fn looks_everywhere(house: &House, root: &Path, sub: &Path, run: &str) {
     }
     assert!(call(house, root, &["doctor"]).code <= 1);
     let planned =
-        call_in(house, &root, &["plan".as_ref(), bytes(b"s\xfeub/m\xff.toml"), "--json".as_ref()]);
+        call_in(house, root, &["plan".as_ref(), bytes(b"s\xfeub/m\xff.toml"), "--json".as_ref()]);
     let shown = planned.json()["root"].as_str().unwrap().to_owned();
     assert_eq!((planned.code, shown_path::read(&shown)), (0, sub.to_owned()));
     let dispatched = call_in(

@@ -143,7 +143,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let target = |path: &str| {
             let path = folder.path().join(path);
-            Target::parse(&format!("markdown={}", path.display())).unwrap()
+            Target::parse(format!("markdown={}", path.display())).unwrap()
         };
         let refused = |targets: &[Target], json| {
             let source = folder.path().join("m.toml");

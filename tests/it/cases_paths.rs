@@ -182,8 +182,11 @@ fn orc_68_a_name_of_any_bytes_is_kept_as_it_is() {
     let on_disk: Value = serde_json::from_slice(&std::fs::read(&reports[0].1).unwrap()).unwrap();
     assert_eq!(on_disk, report);
 
-    // Every other verb, there and in a folder below.
-    let run = report["run_id"].as_str().unwrap();
+    looks_everywhere(&house, &root, &sub, report["run_id"].as_str().unwrap());
+}
+
+/// Every other verb, there and in a folder below.
+fn looks_everywhere(house: &House, root: &Path, sub: &Path, run: &str) {
     for args in [
         &["status"][..],
         &["report", run],
@@ -196,20 +199,20 @@ fn orc_68_a_name_of_any_bytes_is_kept_as_it_is() {
         &["gc"],
         &["session", "ls"],
     ] {
-        for folder in [&root, &sub] {
-            let called = call(&house, folder, args);
+        for folder in [root, sub] {
+            let called = call(house, folder, args);
             assert_eq!(called.code, 0, "{args:?}: {called:?}");
             assert!(!called.stderr.contains("panicked"), "{called:?}");
         }
     }
-    assert!(call(&house, &root, &["doctor"]).code <= 1);
+    assert!(call(house, root, &["doctor"]).code <= 1);
     let planned =
-        call_in(&house, &root, &["plan".as_ref(), bytes(b"s\xfeub/m\xff.toml"), "--json".as_ref()]);
+        call_in(house, root, &["plan".as_ref(), bytes(b"s\xfeub/m\xff.toml"), "--json".as_ref()]);
     let shown = planned.json()["root"].as_str().unwrap().to_owned();
-    assert_eq!((planned.code, shown_path::read(&shown)), (0, sub.clone()));
+    assert_eq!((planned.code, shown_path::read(&shown)), (0, sub.to_owned()));
     let dispatched = call_in(
-        &house,
-        &root,
+        house,
+        root,
         &[
             "task".as_ref(),
             "dispatch".as_ref(),
@@ -222,9 +225,9 @@ fn orc_68_a_name_of_any_bytes_is_kept_as_it_is() {
     );
     assert_eq!(dispatched.code, 0, "{dispatched:?}");
     let id = dispatched.json()["task_id"].as_str().unwrap().to_owned();
-    assert_eq!(call(&house, &root, &["task", "wait", &id]).code, 0);
+    assert_eq!(call(house, root, &["task", "wait", &id]).code, 0);
     assert_eq!(written(&sub.join("out")), sub);
-    let pid = call(&house, &root, &["status", "--json"]).json()["coordinator"]["pid"].to_string();
+    let pid = call(house, root, &["status", "--json"]).json()["coordinator"]["pid"].to_string();
     drop(Command::new("kill").arg(pid).output());
     house.assert_empties();
 }

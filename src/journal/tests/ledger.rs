@@ -98,15 +98,12 @@ fn one_writer_a_folder() {
 }
 
 #[test]
-fn an_event_without_json_hurts_nobody_else() {
-    use std::os::unix::ffi::OsStringExt;
+fn an_event_that_cannot_be_written_hurts_nobody_else() {
     let dir = tempfile::tempdir().unwrap();
     let (journal, _) = Journal::open(dir.path(), |_| {}).unwrap();
     let mut bad = events(1, 3);
-    // A task's cwd comes from a manifest, which is UTF-8; one that is not has no JSON.
-    let unwritable = std::ffi::OsString::from_vec(b"/\xff".to_vec());
-    let mut task = crate::domain::plan::TaskSpec::new("t", &["true"]);
-    task.cwd = Some(unwritable.into());
+    let script = "x".repeat(super::super::line::LINE_BYTES_MAX);
+    let task = crate::domain::plan::TaskSpec::new("t", &[&script]);
     let plan = crate::domain::plan::Plan {
         workspace_id: None,
         root: "/".into(),
@@ -134,7 +131,7 @@ fn an_event_without_json_hurts_nobody_else() {
         journal.append(vec![event(2)], true),
     );
     good.wait().unwrap();
-    assert!(matches!(bad.wait(), Err(AppendError::Unwritable(_))));
+    assert!(matches!(bad.wait(), Err(AppendError::TooLong(_))));
     after.wait().unwrap();
     assert_eq!(read_all(dir.path()).unwrap().0, events(1, 3));
 }

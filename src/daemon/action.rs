@@ -48,7 +48,7 @@ impl Action {
 
     /// True for what touches nothing that the journal has to know first.
     pub(super) fn may_come_early(&self) -> bool {
-        matches!(self, Self::Open { then, .. } if then.is_empty())
+        self.is_verdict() || matches!(self, Self::Open { then, .. } if then.is_empty())
     }
 }
 

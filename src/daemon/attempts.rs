@@ -16,6 +16,7 @@ use crate::command::tier;
 use crate::control::{ClosedWhy, Notice};
 use crate::domain::board::Writer;
 use crate::domain::environment::{self, Layers, Origin, SessionFacts};
+use crate::domain::conflict::Party;
 use crate::domain::event::{AttemptEnd, Event as Record};
 use crate::domain::ids::{CommandId, RunId, SessionId};
 use crate::domain::outcome::Reason;
@@ -76,8 +77,14 @@ impl Desk {
                     let began = run.attempts.remove(&task).map(|live| live.began);
                     run.brisk = began.is_some_and(|began| now.ms_since(began) < BRISK_MS);
                     let attempt = run.attempt_id(task, number);
-                    self.record_durably(Record::AttemptEnded { attempt, end: end.clone() }, now);
+                    let ended = Record::AttemptEnded { attempt: attempt.clone(), end: end.clone() };
+                    self.record_durably(ended, now);
+                    let backs_off = matches!(end, AttemptEnd::Conflict { .. });
                     self.run_step(id, Event::AttemptEnded { task, attempt: number, end }, now);
+                    self.party_ends(&Party::Attempt { attempt }, now);
+                    if backs_off {
+                        self.tell_wanted(now);
+                    }
                 }
             }
         }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
+use crate::domain::conflict::Party;
 use crate::domain::event::Event;
 use crate::domain::ids::{CommandId, RunId, SessionId};
 use crate::journal::snapshot::{self, Reach};
@@ -99,12 +100,14 @@ impl Matters {
             | Event::TaskSettled { run, .. } => self.whole.contains(run),
             Event::AttemptStarted { attempt, .. }
             | Event::AttemptReady { attempt }
+            | Event::ConflictSeen { party: Party::Attempt { attempt }, .. }
             | Event::ContractChanged { attempt, .. }
             | Event::AttemptEnded { attempt, .. } => self.whole.contains(&attempt.run),
             Event::SessionOpened { session, .. } => self.open.contains(session),
             Event::SessionClosed { .. }
             | Event::CoordinatorStarted { .. }
-            | Event::Touched { .. } => false,
+            | Event::ConflictSeen { party: Party::Command { .. }, .. } => false,
+            Event::Touched { session, .. } => self.open.contains(session),
             Event::CommandStarted { command, .. } | Event::CommandEnded { command, .. } => {
                 self.timed.contains(command)
             }

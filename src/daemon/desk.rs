@@ -31,6 +31,7 @@ use crate::domain::event::{CancelWhy, Event as Fact, Stamped};
 use crate::domain::ids::{RunId, SessionId, WorkspaceId};
 use crate::domain::process::ProcessIdentity;
 use crate::domain::time::Timestamp;
+use crate::policy::holdings::Holdings;
 
 /// A coordinator started for a client ends this long after the last `exec` (design, section 5).
 const AFTER_EXEC_MS: u64 = 10_000;
@@ -95,6 +96,8 @@ pub(super) struct Desk {
     pub(super) durations: Durations,
     /// Requests that wait for something in a session.
     pub(super) pending: Pending,
+    /// Who holds what.
+    pub(super) holdings: Holdings,
     /// Calls that wait for tasks.
     pub(super) task_waits: TaskWaits,
     /// The runs that tasks can be added to.
@@ -157,6 +160,7 @@ impl Desk {
             peers: HashMap::new(),
             durations: history.durations,
             pending: Pending::default(),
+            holdings: Holdings::default(),
             task_waits: TaskWaits::default(),
             dispatching: Dispatching::after(history.dispatches),
             terms: Terms::default(),

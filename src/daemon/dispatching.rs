@@ -246,6 +246,7 @@ impl Desk {
             deserted_until: None,
             followers: Vec::new(),
             attempts: BTreeMap::new(),
+            stopped: BTreeMap::new(),
             warm: Vec::new(),
             brisk: false,
         };

@@ -9,6 +9,7 @@ use super::sessions::{Asker, Owner, Session, SessionState};
 use super::story::CommandRecord;
 use crate::command::tier;
 use crate::control::{Answer, Exec, Failure, FailureKind};
+use crate::domain::conflict::Party;
 use crate::domain::ids::{CommandId, SessionId};
 use crate::domain::plan::{StopRule, TimeLimits};
 use crate::domain::result::Note;
@@ -186,6 +187,8 @@ impl Desk {
             session.take(CommandRecord { ticket: exec.ticket.clone(), ..record }, now);
         }
         let ask = Ask::Run { spec };
+        let party = Party::Command { session: session.clone(), command: id.clone() };
+        self.party_begins(party, session);
         match open {
             Some(spec) => self.act(Action::Open { spec, then: vec![ask] }),
             None => self.act(Action::Tell { session: session.clone(), ask }),

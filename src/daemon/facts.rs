@@ -4,6 +4,7 @@ use super::action::Action;
 use super::calls::end_without_status;
 use super::claims::TAKE_OVER;
 use super::desk::Desk;
+use super::holding::as_conflict;
 use super::inbox::ConnectionId;
 use super::names;
 use super::reading;
@@ -74,9 +75,8 @@ impl Desk {
                 self.handed_back(id, &command, now);
             }
             FactBody::Touched { touches } => self.touched(id, touches, now),
-            // Nobody holds anything.
-            FactBody::MayTouch { request, .. } => {
-                self.tell(id, Ask::Verdict { request, held_by: None });
+            FactBody::MayTouch { request, command, touched } => {
+                self.may_touch(id, request, command.as_ref(), &touched, now);
             }
             FactBody::Listening { ports } => self.listening(id, ports, now),
             FactBody::Ended { end } => self.command_ended(id, *end, now),
@@ -138,6 +138,7 @@ impl Desk {
             self.record_opened(id, holder, now);
         }
         self.changed(id, now);
+        self.attend(self.holdings.alive(), Some(id));
         self.attempt_hears(id, attempt::Event::Opened, now);
     }
 
@@ -296,6 +297,7 @@ impl Desk {
         if is_news && end.state == CommandState::Completed && !is_stay {
             self.durations.record(&record.text, end.duration_ms);
         }
+        let end = as_conflict(end, record.conflict.as_ref());
         let end = record.close(end);
         let entry = Entry::Command { record: record.clone() };
         if end.span.raw_end != u64::MAX {
@@ -311,6 +313,7 @@ impl Desk {
             self.note_installs(id, &end, now);
         }
         let Some(session) = self.sessions.get_mut(id) else { return };
+        let command = end.command.clone();
         let ended = Record::CommandEnded {
             session: id.clone(),
             command: end.command.clone(),
@@ -348,6 +351,7 @@ impl Desk {
         if is_news {
             self.record(ended, now);
         }
+        self.command_party_ends(id, &command, now);
         self.claim_follows(id, now);
         self.changed(id, now);
         if let Some(session) = self.sessions.get_mut(id) {

@@ -7,6 +7,7 @@ use super::adoption::Expected;
 use super::board::publishing::Stale;
 use super::dispatched::PastDispatches;
 use super::durations::Durations;
+use super::touches::Seen;
 use crate::control::RunLine;
 use crate::domain::board::BoardEntry;
 use crate::domain::event::Event;
@@ -32,6 +33,8 @@ pub(super) struct History {
     pub dispatches: PastDispatches,
     /// Board entries with the numbers of their lines, oldest first.
     pub board: Vec<(u64, BoardEntry)>,
+    /// What sessions that have no end were seen to touch, oldest first.
+    pub touched: Vec<Seen>,
     /// Contracts that changed while attempts ran.
     pub stale: Stale,
     /// The time of the last line.
@@ -71,7 +74,11 @@ impl History {
             Event::SessionOpened { session, owner, holder } => {
                 self.open.insert(session, Expected { owner, holder: Some(holder) });
             }
+            Event::Touched { session, touches } => {
+                self.touched.push((session, line.at, touches.touched));
+            }
             Event::SessionClosed { session } => {
+                self.touched.retain(|(touching, ..)| *touching != session);
                 self.open.remove(&session);
             }
             Event::RunCancelled { run, why } => {
@@ -106,7 +113,7 @@ impl History {
             | Event::RunSealed { .. }
             | Event::TaskCancelled { .. }
             | Event::TaskRetried { .. }
-            | Event::Touched { .. }
+            | Event::ConflictSeen { .. }
             | Event::ContractChanged { .. }
             | Event::EscalationRaised { .. }
             | Event::EscalationResolved { .. } => {}

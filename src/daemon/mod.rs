@@ -28,6 +28,7 @@ mod durations;
 mod execs;
 mod facts;
 mod history;
+mod holding;
 pub mod http;
 mod inbox;
 mod inputs;

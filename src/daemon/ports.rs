@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::desk::Desk;
+use super::holding;
 use crate::domain::board::{BoardEntry, BoardView, Writer};
 use crate::domain::ids::SessionId;
 use crate::domain::time::Timestamp;
@@ -22,12 +23,14 @@ impl Desk {
                     && session.listeners.iter().any(|other| port_key(other) == port_key(gone))
             });
             if !stays && !others {
+                self.let_go(id, &port_key(gone), now);
                 self.post(port_key(gone), None, writer.clone(), now);
             }
         }
         for new in ports.iter().filter(|listener| !before.contains(listener)) {
             let value = serde_json::json!({ "pid": new.pid, "session": id });
             self.post(port_key(new), Some(value), writer.clone(), now);
+            self.judge(id, None, &[holding::port(new)], now);
         }
         self.background_services(id, &ports, now);
     }

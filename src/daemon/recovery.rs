@@ -13,6 +13,7 @@ use super::runs::{Live, Run, TaskRecord};
 use super::sessions::{Owner, Session, SessionState};
 use super::shelf::Shelved;
 use super::story::CommandRecord;
+use super::touches::Seen;
 use crate::control::ClosedWhy;
 use crate::domain::event::{ClientEnv, Event as Record};
 use crate::domain::ids::{AttemptId, CommandId, RunId, SessionId};
@@ -34,6 +35,7 @@ impl Desk {
         unreported: &BTreeSet<RunId>,
         left: Left,
         mut posted: Posted,
+        touched: Vec<Seen>,
         now: Timestamp,
     ) {
         self.recall_runs(recall, unreported, now);
@@ -52,9 +54,11 @@ impl Desk {
         self.end_orphaned(now);
         let going = self.runs.values().filter(|run| run.ended.is_none());
         let runs: Vec<RunId> = going.map(|run| run.id.clone()).collect();
+        self.hold_again(touched, now);
         for run in runs {
             self.go_on(&run, now);
         }
+        self.tell_wanted(now);
     }
 
     fn recall_runs(&mut self, recall: Recall, unreported: &BTreeSet<RunId>, now: Timestamp) {
@@ -200,6 +204,9 @@ impl Desk {
                 let why = run.schedule.task(task)?.ending?;
                 Some((task, attempt::Event::End(why)))
             })
+            .chain(run.stopped.iter().map(|(task, conflict)| {
+                (*task, attempt::Event::Conflicted { conflict: conflict.clone() })
+            }))
             .collect();
         let in_need = match lacks(&run.plan, &run.env) {
             Some(_) => crate::scheduler::recall::tasks_in_need(&run.plan),
@@ -226,6 +233,7 @@ impl Run {
             parent,
             mut schedule,
             mut sessions,
+            stopped,
             ended,
             ..
         } = recalled;
@@ -269,6 +277,7 @@ impl Run {
                 .then(|| now.plus_ms(DESERTED_MS)),
             followers: Vec::new(),
             attempts,
+            stopped,
             warm: Vec::new(),
             brisk: false,
         }
@@ -290,6 +299,7 @@ impl Session {
         if present.shell.is_some() {
             session.state = SessionState::Idle;
         }
+        session.attends = None;
         session.end = present.end;
         session.recall(record, &present.commands);
         if let SessionOwner::Kept { ttl_ms, .. } = &present.spec.owner {

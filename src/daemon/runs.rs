@@ -13,6 +13,7 @@ use super::sessions::Asker;
 use super::story::CommandStory;
 use super::warming::Warm;
 use crate::control::{Answer, ClosedWhy, Failure, FailureKind, Notice, Response, RunLine, Submit};
+use crate::domain::conflict::{Conflict, Party};
 use crate::domain::event::{CancelWhy, ClientEnv, Event as Record, RunOptions};
 use crate::domain::ids::{AttemptId, CommandId, RunId, SessionId};
 use crate::domain::letters;
@@ -51,6 +52,8 @@ pub(super) struct Run {
     pub(super) deserted_until: Option<Timestamp>,
     pub(super) followers: Vec<ConnectionId>,
     pub(super) attempts: BTreeMap<usize, Live>,
+    /// Attempts that an earlier coordinator has stopped for a conflict.
+    pub(super) stopped: BTreeMap<usize, Box<Conflict>>,
     /// Sessions opened ahead.
     pub(super) warm: Vec<Warm>,
     /// The last attempt was so short that sessions are worth opening ahead.
@@ -190,6 +193,7 @@ impl Desk {
                 deserted_until: None,
                 followers: if detach { Vec::new() } else { vec![connection] },
                 attempts: BTreeMap::new(),
+                stopped: BTreeMap::new(),
                 warm: Vec::new(),
                 brisk: false,
             },
@@ -330,8 +334,9 @@ impl Desk {
         let Some(run) = self.runs.get_mut(id) else { return };
         run.tasks[task] = TaskRecord { session: Some(session.clone()), ..TaskRecord::default() };
         let machine = Attempt::new(&run.plan.tasks[task]);
+        let attempt = run.attempt_id(task, number);
         let started = Record::AttemptStarted {
-            attempt: run.attempt_id(task, number),
+            attempt: attempt.clone(),
             agent: run.plan.agents[agent].name.clone(),
             session: session.clone(),
         };
@@ -347,6 +352,7 @@ impl Desk {
         run.attempts.insert(task, live);
         self.record_durably(started, now);
         self.hand_inputs(id, task, &session);
+        self.party_begins(Party::Attempt { attempt }, &session);
         self.attempt_step(id, task, attempt::Event::Begin, now);
     }
 

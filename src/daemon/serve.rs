@@ -209,6 +209,7 @@ async fn serve_owned(
         crew.adopt(session, link);
     }
     let recall = std::mem::take(&mut history.recall);
+    let touched = std::mem::take(&mut history.touched);
     tell_misfits(&recall);
     let unreported = unreported(&recall, &folders.runs);
     let here = identity::own().map_err(io("reading /proc"))?;
@@ -218,7 +219,7 @@ async fn serve_owned(
         .watching(Watching::of(workspace.resources(), means()))
         .with_board(replica)
         .at(here);
-    desk.recover(recall, &unreported, left, posted, clock.now());
+    desk.recover(recall, &unreported, left, posted, touched, clock.now());
     let doors = tokio::spawn(doors::listen(listener, sender.clone()));
     let signals = tokio::spawn(watch_signals(sender));
     let (serving, measures) = http.map(Http::serve).unzip();

@@ -81,6 +81,10 @@ pub(super) struct Session {
     pub is_on_shelf: bool,
     /// Why it could not be opened.
     pub trouble: Option<String>,
+    /// Whether the kernel tells what its processes change.
+    pub traced: bool,
+    /// Whether its holder was told to ask before; `None` where nobody knows.
+    pub attends: Option<bool>,
     /// The ports that its processes listen on.
     pub listeners: Vec<Listener>,
     /// When it was last used.
@@ -210,6 +214,8 @@ impl Session {
             why: None,
             is_on_shelf: false,
             trouble: None,
+            traced: spec.traced,
+            attends: Some(false),
             listeners: Vec::new(),
             used: now,
             close_by: None,

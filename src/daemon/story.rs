@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::ids::{CommandId, SessionId};
-use crate::domain::outcome::CommandState;
+use crate::domain::outcome::{CommandState, Reason};
 use crate::domain::result::{Awaiting, Note, Touched};
 use crate::domain::time::Timestamp;
 use crate::report::record::RunReport;
@@ -38,6 +38,9 @@ pub(super) struct CommandRecord {
     /// What it was seen to change, within a bound.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub touched: Vec<Touched>,
+    /// Why it is being stopped, once it has touched what another one holds.
+    #[serde(skip)]
+    pub conflict: Option<Reason>,
     /// How many touches are beyond that.
     #[serde(default)]
     pub unlisted: u64,
@@ -64,6 +67,7 @@ impl CommandRecord {
             left_waiting: false,
             settles_at: None,
             touched: Vec::new(),
+            conflict: None,
             unlisted: 0,
             end: None,
             is_retold: false,

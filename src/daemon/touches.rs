@@ -18,6 +18,9 @@ const LISTED_MAX: usize = 1_000;
 /// Resources whose last touch is remembered.
 const REMEMBERED_MAX: usize = 64 * 1024;
 
+/// What a session was seen to touch, and when.
+pub(super) type Seen = (SessionId, Timestamp, Vec<Touched>);
+
 /// What of this workspace is watched, and by which means.
 #[derive(Debug, Default)]
 pub(super) struct Watching {
@@ -78,7 +81,8 @@ impl Desk {
         }
         let (session, touches) = (id.clone(), Touches { command, touched });
         self.post_files(id, &touches, now);
-        self.record(Record::Touched { session, touches }, now);
+        self.record(Record::Touched { session, touches: touches.clone() }, now);
+        self.judge(id, touches.command.as_ref(), &touches.touched, now);
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::board::BoardEntry;
-use super::conflict::{Answer, Conflict, Touches};
+use super::conflict::{Answer, Conflict, Party, Touches};
 use super::ids::{AgentName, AttemptId, CommandId, EscalationId, RunId, SessionId};
 use super::outcome::{CommandState, Reason, RunOutcome, TaskCause, TaskReason, TaskState};
 use super::plan::{Plan, TaskSpec};
@@ -182,6 +182,13 @@ pub enum Event {
         /// The contract's board key.
         key: String,
     },
+    /// Somebody touched what another one holds; durable before it is stopped for it.
+    ConflictSeen {
+        /// Who.
+        party: Party,
+        /// What, and whose.
+        conflict: Box<Conflict>,
+    },
     /// A task waits for somebody's decision; durable before anybody is asked.
     EscalationRaised {
         /// Its id, `e-…`.
@@ -249,6 +256,7 @@ impl Event {
             Self::TaskCancelled { .. } => "task_cancelled",
             Self::TaskRetried { .. } => "task_retried",
             Self::Touched { .. } => "touched",
+            Self::ConflictSeen { .. } => "conflict_seen",
             Self::ContractChanged { .. } => "contract_changed",
             Self::EscalationRaised { .. } => "escalation_raised",
             Self::EscalationResolved { .. } => "escalation_resolved",

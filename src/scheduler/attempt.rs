@@ -242,6 +242,11 @@ impl Attempt {
         self.deadline
     }
 
+    /// True once it has been told of a conflict.
+    pub fn has_conflict(&self) -> bool {
+        self.conflict.is_some()
+    }
+
     /// True once `Effect::Done` has been said.
     pub fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Over)

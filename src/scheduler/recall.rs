@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use crate::domain::conflict::{Conflict, Party};
 use crate::domain::event::{CancelWhy, Event as Fact, RunOptions};
 use crate::domain::ids::{AgentName, AttemptId, RunId, SessionId};
 use crate::domain::outcome::{RunOutcome, TaskState};
@@ -61,6 +62,8 @@ pub struct Recalled {
     pub schedule: Schedule,
     /// The session of each task's last attempt.
     pub sessions: BTreeMap<usize, SessionId>,
+    /// The attempts that are being ended for a conflict.
+    pub stopped: BTreeMap<usize, Box<Conflict>>,
     /// How it ended, if it has.
     pub ended: Option<(RunOutcome, u8)>,
     /// Why it was cancelled, if it was.
@@ -218,6 +221,7 @@ impl Recalled {
             last_at: at,
             schedule,
             sessions: BTreeMap::new(),
+            stopped: BTreeMap::new(),
             ended: None,
             cancelled: None,
             places,
@@ -266,8 +270,16 @@ impl Recalled {
                 self.hear(Event::ServiceReady { task, attempt }, at);
                 Ok(())
             }
+            Fact::ConflictSeen { party: Party::Attempt { attempt }, conflict } => {
+                let (task, attempt) = self.has_started(attempt)?;
+                if self.schedule.attempt(task) == Some(attempt) {
+                    self.stopped.entry(task).or_insert_with(|| conflict.clone());
+                }
+                Ok(())
+            }
             Fact::AttemptEnded { attempt, end } => {
                 let (task, attempt) = self.has_started(attempt)?;
+                self.stopped.remove(&task);
                 self.hear(Event::AttemptEnded { task, attempt, end: end.clone() }, at);
                 Ok(())
             }
@@ -404,6 +416,7 @@ fn run_of(fact: &Fact) -> Option<&RunId> {
         Fact::AttemptStarted { attempt, .. }
         | Fact::AttemptReady { attempt }
         | Fact::ContractChanged { attempt, .. }
+        | Fact::ConflictSeen { party: Party::Attempt { attempt }, .. }
         | Fact::AttemptEnded { attempt, .. } => Some(&attempt.run),
         Fact::CoordinatorStarted { .. }
         | Fact::CommandStarted { .. }
@@ -411,6 +424,7 @@ fn run_of(fact: &Fact) -> Option<&RunId> {
         | Fact::SessionOpened { .. }
         | Fact::SessionClosed { .. }
         | Fact::Touched { .. }
+        | Fact::ConflictSeen { party: Party::Command { .. }, .. }
         | Fact::Board { .. } => None,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::domain::conflict::{Conflict, Party};
 use crate::domain::event::Event;
 use crate::domain::ids::{AttemptId, RunId, SessionId, TaskId};
 use crate::domain::session::SessionOwner;
@@ -61,7 +62,11 @@ impl Subjects {
                 self.sessions.insert(session.clone(), whose);
                 Subject { session: Some(session.clone()), ..of_attempt(attempt) }
             }
-            Event::AttemptReady { attempt }
+            Event::ConflictSeen { party: Party::Command { session, .. }, .. } => {
+                self.of_session(session)
+            }
+            Event::ConflictSeen { party: Party::Attempt { attempt }, .. }
+            | Event::AttemptReady { attempt }
             | Event::ContractChanged { attempt, .. }
             | Event::AttemptEnded { attempt, .. } => of_attempt(attempt),
             Event::SessionOpened { session, owner, .. } => {
@@ -156,6 +161,10 @@ fn what(event: &Event) -> String {
             format!("touched: {}", brief(&touched.join(", ")))
         }
         Event::ContractChanged { key, .. } => format!("{key} changed while it ran"),
+        Event::ConflictSeen { conflict, .. } => {
+            let Conflict { resource, mode, holder, .. } = &**conflict;
+            format!("stopped: {mode} {resource}, which {holder} holds")
+        }
         Event::EscalationRaised { escalation, cause, to, .. } => {
             format!("{escalation} put to {to}: {cause}")
         }

@@ -62,7 +62,6 @@ pub mod optional {
     ///
     /// # Errors
     /// Those of the format.
-    #[expect(clippy::ref_option, reason = "serde hands over the field")]
     pub fn serialize<S: Serializer>(
         path: &Option<PathBuf>,
         serializer: S,

@@ -35,10 +35,22 @@ pub(in crate::session) enum Call {
 /// A way of calling the kernel: `AUDIT_ARCH_*` of `linux/audit.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::session) enum Abi {
-    X8664 = 0xc000_003e,
-    I386 = 0x4000_0003,
-    Aarch64 = 0xc000_00b7,
-    Arm = 0x4000_0028,
+    X8664,
+    I386,
+    Aarch64,
+    Arm,
+}
+
+impl Abi {
+    /// Its number in `linux/audit.h`.
+    pub(in crate::session) const fn arch(self) -> u32 {
+        match self {
+            Self::X8664 => 0xc000_003e,
+            Self::I386 => 0x4000_0003,
+            Self::Aarch64 => 0xc000_00b7,
+            Self::Arm => 0x4000_0028,
+        }
+    }
 }
 
 /// The ABIs of this machine; none: it is not known here, and nothing is traced.
@@ -89,7 +101,7 @@ const X32: u32 = 0x4000_0000;
 
 /// The call that has this number there, if it is one of ours.
 pub(in crate::session) fn call(arch: u32, number: u32) -> Option<(Abi, Call)> {
-    let abi = *ABIS.iter().find(|abi| **abi as u32 == arch)?;
+    let abi = *ABIS.iter().find(|abi| abi.arch() == arch)?;
     let row = CALLS.iter().find(|(_, numbers)| numbers[column(abi)] == number && number != NONE)?;
     Some((abi, row.0))
 }
@@ -133,7 +145,7 @@ pub(in crate::session) fn program(abis: &[Abi]) -> Vec<libc::sock_filter> {
     for abi in abis {
         let block = block(*abi);
         let skip = u8::try_from(block.len()).unwrap_or(u8::MAX);
-        lines.extend([load(ARCH), unless(libc::BPF_JEQ, *abi as u32, skip)]);
+        lines.extend([load(ARCH), unless(libc::BPF_JEQ, abi.arch(), skip)]);
         lines.extend(block);
     }
     lines.push(give(NO_SUCH_CALL));
@@ -218,7 +230,7 @@ mod tests {
     ) {
         let mut all = [0; 6];
         all[..arguments.len()].copy_from_slice(arguments);
-        let answer = run(program, abi as u32, number, all);
+        let answer = run(program, abi.arch(), number, all);
         assert_eq!(answer, expected, "{abi:?} {number} {arguments:x?}");
     }
 
@@ -285,7 +297,7 @@ mod tests {
     #[test]
     fn an_unknown_abi_gets_nothing_by() {
         assert_eq!(run(&program(ALL), 0x1234, 2, [0; 6]), NO_SUCH_CALL);
-        assert_eq!(run(&program(&[]), Abi::X8664 as u32, 0, [0; 6]), NO_SUCH_CALL);
+        assert_eq!(run(&program(&[]), Abi::X8664.arch(), 0, [0; 6]), NO_SUCH_CALL);
     }
 
     #[test]
@@ -313,10 +325,10 @@ mod tests {
             (libc::SYS_bind, Call::Bind),
             (libc::SYS_io_uring_setup, Call::IoUringSetup),
         ] {
-            let found = call(Abi::X8664 as u32, u32::try_from(number).unwrap());
+            let found = call(Abi::X8664.arch(), u32::try_from(number).unwrap());
             assert_eq!(found, Some((Abi::X8664, expected)));
         }
-        assert_eq!(call(Abi::X8664 as u32, 0), None);
-        assert_eq!(call(Abi::X8664 as u32, NONE), None);
+        assert_eq!(call(Abi::X8664.arch(), 0), None);
+        assert_eq!(call(Abi::X8664.arch(), NONE), None);
     }
 }

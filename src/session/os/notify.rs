@@ -108,7 +108,8 @@ impl Trace {
 /// Sends a descriptor without taking memory.
 #[expect(unsafe_code, reason = "called between clone and exec")]
 unsafe fn send(socket: RawFd, handed: RawFd) -> bool {
-    const DESCRIPTOR: u32 = size_of::<RawFd>() as u32;
+    // `size_of::<RawFd>()`.
+    const DESCRIPTOR: u32 = 4;
     // SAFETY: the control buffer is aligned and large enough for one descriptor; every pointer is to
     // this frame.
     unsafe {
@@ -269,13 +270,13 @@ pub(in crate::session) fn read_memory(pid: i32, address: u64, into: &mut [u8]) -
 pub(in crate::session) fn read_name(pid: i32, address: u64) -> Option<Vec<u8>> {
     const NAME_BYTES_MAX: usize = 4096;
     // A page at a time: what lies behind it may not be there.
-    const PAGE: u64 = 4096;
+    const PAGE: u64 = NAME_BYTES_MAX as u64;
     let mut name = Vec::new();
     while name.len() < NAME_BYTES_MAX {
         let from = address.checked_add(name.len() as u64)?;
         // Most names are short.
         let length = (PAGE - from % PAGE).min(if name.is_empty() { 256 } else { PAGE });
-        let mut piece = [0; PAGE as usize];
+        let mut piece = [0; NAME_BYTES_MAX];
         let piece = &mut piece[..usize::try_from(length).ok()?];
         let got = read_memory(pid, from, piece).filter(|got| *got > 0)?;
         let piece = &piece[..got];
@@ -341,11 +342,11 @@ mod tests {
     #[test]
     fn addresses() {
         let mut four = [0; 16];
-        four[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
+        four[..2].copy_from_slice(&2_u16.to_ne_bytes());
         four[2..8].copy_from_slice(&[0x1f, 0x90, 127, 0, 0, 1]);
         assert_eq!(parse_address(&four), Some("127.0.0.1:8080".parse().unwrap()));
         let mut six = [0; 28];
-        six[..2].copy_from_slice(&(libc::AF_INET6 as u16).to_ne_bytes());
+        six[..2].copy_from_slice(&10_u16.to_ne_bytes());
         six[2..4].copy_from_slice(&[0, 80]);
         assert_eq!(parse_address(&six), Some("[::]:80".parse().unwrap()));
         assert_eq!(parse_address(&six[..20]), None);

@@ -174,7 +174,7 @@ mod tests {
         let mut all = [0; 6];
         all[..arguments.len()].copy_from_slice(arguments);
         let pid = i32::try_from(std::process::id()).unwrap();
-        Waiting { id: 1, pid, arch: abi as u32, number, arguments: all }
+        Waiting { id: 1, pid, arch: abi.arch(), number, arguments: all }
     }
 
     fn name(from: Option<i32>, path: &str) -> Name {

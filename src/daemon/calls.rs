@@ -13,8 +13,8 @@ use crate::control::{
     Answer, CONTROL_VERSION, Call, CoordinatorLine, EnvSources, Exec, Failure, FailureKind,
     Request, Response, Status, TaskCall,
 };
-use crate::domain::conflict::Tracing;
 use crate::domain::board::key::KeyKind;
+use crate::domain::conflict::Tracing;
 use crate::domain::environment::{self, Layers, SessionFacts};
 use crate::domain::event::CancelWhy;
 use crate::domain::ids::SessionId;

@@ -8,9 +8,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::action::{Action, ExecForm};
-use super::clients::Clients;
 use super::board::publishing::inputs_file;
 use super::board::watchers::Watchers;
+use super::clients::Clients;
 use super::desk::Folders;
 use super::inbox::{ConnectionId, Event};
 use super::rejoining::{lost_ticket, unknown_ticket};

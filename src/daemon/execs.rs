@@ -190,6 +190,14 @@ impl Desk {
         let party = Party::Command { session: session.clone(), command: id.clone() };
         self.party_begins(party, session);
         match open {
+            // Told with the opening, so that not even its first call goes on unasked.
+            Some(spec) if spec.traced && self.holdings.alive() > 1 => {
+                if let Some(session) = self.sessions.get_mut(session) {
+                    session.attends = Some(true);
+                }
+                let then = vec![Ask::Attend { others: true }, ask];
+                self.act(Action::Open { spec, then });
+            }
             Some(spec) => self.act(Action::Open { spec, then: vec![ask] }),
             None => self.act(Action::Tell { session: session.clone(), ask }),
         }

@@ -161,7 +161,8 @@ impl Desk {
 
     /// Ends the later one of two: an attempt backs off, a command outside of any run has failed.
     fn stop(&mut self, party: &Party, conflict: Conflict, now: Timestamp) {
-        let seen = Record::ConflictSeen { party: party.clone(), conflict: Box::new(conflict.clone()) };
+        let seen =
+            Record::ConflictSeen { party: party.clone(), conflict: Box::new(conflict.clone()) };
         match party {
             Party::Attempt { attempt } => {
                 let Some((run, task)) = self.running(attempt) else { return };

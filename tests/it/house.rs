@@ -48,7 +48,16 @@ impl Called {
 }
 
 impl House {
+    /// A house in whose workspace no file is a resource, since all are ignored: what tasks of most
+    /// tests write together is no conflict there.
     pub fn new() -> Self {
+        let house = Self::watched();
+        house.write(".gitignore", "*\n");
+        house
+    }
+
+    /// One in which it counts who writes what.
+    pub fn watched() -> Self {
         // Socket paths have to fit into 108 bytes, so the name is short.
         let folder = tempfile::Builder::new().prefix("cb-").tempdir_in("/tmp").unwrap();
         for name in ["home", "state", "run", "ws", "tmp"] {

@@ -29,6 +29,7 @@ mod cli_session;
 mod cli_sources;
 mod cli_task;
 mod clients;
+mod conflicts;
 mod examples;
 mod floor_plan;
 mod house;

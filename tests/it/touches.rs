@@ -10,7 +10,7 @@ use crate::house::{House, finish, skipped, wait_for};
 
 /// A workspace with a repository-less root.
 fn workspace() -> House {
-    let house = House::new();
+    let house = House::watched();
     let (code, report) = house.run("[[task]]\nid = \"t\"\nrun = \"true\"\n");
     assert_eq!(code, 0, "{report:#}");
     house
@@ -18,7 +18,7 @@ fn workspace() -> House {
 
 /// True where this machine traces without being asked to.
 fn traces(test: &str) -> bool {
-    let house = House::new();
+    let house = House::watched();
     let findings = house.call(&["doctor", "--json"]).stdout;
     let is_used = findings.contains("whole, and used");
     if !is_used {
@@ -317,7 +317,7 @@ fn a_plain_user_asks_for_it() {
     if !traces(test) || !has("setpriv") {
         return;
     }
-    let house = House::new();
+    let house = House::watched();
     let binary = house.path("callboard");
     std::fs::copy(env!("CARGO_BIN_EXE_callboard"), &binary).unwrap();
     let manifest = "[[task]]\nid = \"on\"\ntracing = \"on\"\nrun = \"echo > on.txt; grep NoNewPrivs /proc/self/status\"\n\

@@ -133,7 +133,12 @@ impl Tracer {
     /// Others are alive, or not any more.
     pub(in super::super) fn attend(&mut self, others: bool, now_ms: u64) {
         self.asking.others = others;
-        if !others {
+        if others {
+            // Whoever came first holds it, and what is told late came late.
+            self.serve(now_ms);
+            self.pending.hasten(now_ms);
+            self.tell(false, now_ms);
+        } else {
             self.release_all(now_ms);
         }
     }

@@ -83,6 +83,11 @@ impl Pending {
         is_it
     }
 
+    /// What is there already need not wait until it is certain to stay.
+    pub(super) fn hasten(&mut self, now_ms: u64) {
+        self.entries.values_mut().for_each(|entry| entry.look_ms = now_ms);
+    }
+
     /// Takes out those that have happened; `is_last`: whatever has not by now never will.
     pub(super) fn settle(&mut self, is_last: bool, now_ms: u64) -> Vec<(Seen, How)> {
         let due: Vec<u64> = self

@@ -147,7 +147,7 @@ impl Tracer {
         self.tell_at_ms.into_iter().chain(self.asking.due()).min()
     }
 
-    fn tell(&mut self, is_last: bool, now_ms: u64) {
+    pub(super) fn tell(&mut self, is_last: bool, now_ms: u64) {
         let mut happened = self.pending.settle(is_last, now_ms);
         self.tell_at_ms = (!self.pending.is_empty()).then_some(now_ms + TELL_EVERY_MS);
         happened.retain(|(seen, _)| !is_ignored(&mut self.ignored, seen, now_ms));

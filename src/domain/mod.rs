@@ -20,3 +20,4 @@ pub mod result;
 pub mod session;
 pub mod size;
 pub mod time;
+pub mod worktree;

@@ -1,0 +1,124 @@
+//! One call of git: in a clean environment, without prompts, hooks or background work, with a limit
+//! on its time and on what is kept of its output.
+
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::command::{Git, Output};
+
+/// How long a call may take.
+const QUICK: Duration = Duration::from_secs(60);
+/// And one that writes out whole trees.
+const LONG: Duration = Duration::from_secs(600);
+/// How much is kept of what it writes.
+const BYTES_MAX: u64 = 16 * 1024 * 1024;
+const PAUSE_MIN: Duration = Duration::from_micros(500);
+const PAUSE_MAX: Duration = Duration::from_millis(10);
+
+/// What holds for every call. The user's hooks are for the user's own commits and checkouts: a hook
+/// that asks, or rewrites, would be in the way of a merge that nobody watches.
+const SETTINGS: [&str; 9] = [
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.quotePath=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "merge.autoStash=false",
+    "merge.verifySignatures=false",
+    "submodule.recurse=false",
+    "advice.detachedHead=false",
+];
+/// Who commits what tasks leave, and merges it.
+const IDENTITY: [(&str, &str); 4] = [
+    ("GIT_AUTHOR_NAME", "callboard"),
+    ("GIT_AUTHOR_EMAIL", "callboard@localhost"),
+    ("GIT_COMMITTER_NAME", "callboard"),
+    ("GIT_COMMITTER_EMAIL", "callboard@localhost"),
+];
+
+/// The process of the call that goes on; 0 for none. One at a time.
+static RUNNING: AtomicI32 = AtomicI32::new(0);
+
+/// The process of the call that goes on: whoever buries the dead leaves it to us.
+#[must_use]
+pub fn running() -> Option<i32> {
+    Some(RUNNING.load(Ordering::SeqCst)).filter(|pid| *pid > 0)
+}
+
+/// Runs it to its end.
+pub(super) fn run(git: &Git) -> Output {
+    match start(git) {
+        Ok(child) => {
+            RUNNING.store(i32::try_from(child.id()).unwrap_or(0), Ordering::SeqCst);
+            let output = finish(child, if git.is_long { LONG } else { QUICK });
+            RUNNING.store(0, Ordering::SeqCst);
+            output
+        }
+        Err(error) => Output { stderr: format!("git cannot be run: {error}"), ..Output::default() },
+    }
+}
+
+fn start(git: &Git) -> std::io::Result<Child> {
+    let mut command = Command::new("git");
+    command.env_clear();
+    for name in ["PATH", "HOME", "XDG_CONFIG_HOME", "USER", "TMPDIR"] {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    command.envs(IDENTITY);
+    command.env("LC_ALL", "C").env("GIT_TERMINAL_PROMPT", "0").env("GIT_EDITOR", "true");
+    command.env("GIT_OPTIONAL_LOCKS", "0").env("GIT_PAGER", "cat");
+    if !git.searches {
+        // A worktree that has lost its `.git` must not be taken for part of what lies around it.
+        command.env("GIT_CEILING_DIRECTORIES", git.at.parent().unwrap_or(Path::new("/")));
+    }
+    for setting in SETTINGS {
+        command.args(["-c", setting]);
+    }
+    command.arg("-C").arg(&git.at).args(&git.args).current_dir("/");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // Whatever it starts, filters for one, ends with it.
+    command.process_group(0).spawn()
+}
+
+fn finish(mut child: Child, limit: Duration) -> Output {
+    let (stdout, stderr) = (read(child.stdout.take()), read(child.stderr.take()));
+    let began = Instant::now();
+    let mut pause = PAUSE_MIN;
+    let (code, trouble) = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break (status.code(), None),
+            Err(error) => break (None, Some(format!("its status is not known: {error}"))),
+            Ok(None) if began.elapsed() >= limit => {
+                let group = rustix::process::Pid::from_child(&child);
+                drop(rustix::process::kill_process_group(group, rustix::process::Signal::KILL));
+                drop(child.wait());
+                break (None, Some(format!("git was ended after {} s", limit.as_secs())));
+            }
+            Ok(None) => {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+        }
+    };
+    let stdout = stdout.join().unwrap_or_default();
+    let said = stderr.join().unwrap_or_default();
+    let stderr = trouble.unwrap_or_else(|| String::from_utf8_lossy(&said).into_owned());
+    Output { code, stdout, stderr }
+}
+
+fn read(stream: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        let Some(mut stream) = stream else { return kept };
+        drop(stream.by_ref().take(BYTES_MAX).read_to_end(&mut kept));
+        drop(std::io::copy(&mut stream, &mut std::io::sink()));
+        kept
+    })
+}

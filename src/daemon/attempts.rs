@@ -10,7 +10,6 @@ use super::desk::{Desk, NO_ROOM};
 use super::names;
 use super::sessions::{Owner, REPORT_KEEP, Session, SessionState};
 use super::story::CommandRecord;
-use super::warming::BRISK_MS;
 use crate::adapter;
 use crate::command::tier;
 use crate::control::{ClosedWhy, Notice};
@@ -63,17 +62,7 @@ impl Desk {
                     self.run_step(id, Event::InputAnswered { task, attempt: number }, now);
                 }
                 Do::ServiceReady => self.attempt_is_ready(id, task, number, now),
-                Do::Done { end, survivors } => {
-                    if !survivors.is_empty() {
-                        tracing::warn!(run = %id, task, ?survivors, "processes that cannot be ended");
-                    }
-                    let Some(run) = self.runs.get_mut(id) else { return };
-                    let began = run.attempts.remove(&task).map(|live| live.began);
-                    run.brisk = began.is_some_and(|began| now.ms_since(began) < BRISK_MS);
-                    let attempt = run.attempt_id(task, number);
-                    self.record_durably(Record::AttemptEnded { attempt, end: end.clone() }, now);
-                    self.run_step(id, Event::AttemptEnded { task, attempt: number, end }, now);
-                }
+                Do::Done { end, survivors } => self.attempt_done(id, task, end, &survivors, now),
             }
         }
     }
@@ -147,7 +136,11 @@ impl Desk {
         });
         let profile = spec.shell_profile.then(|| self.profile(&env, &plan, next.agent, spec));
         let shell = spec.shell.unwrap_or(plan.default_shell);
-        let cwd = spec.cwd.as_ref().map_or_else(|| plan.root.clone(), |cwd| plan.root.join(cwd));
+        let root = match (self.tenancy_now(run, next.task), &run.origin) {
+            (Some(tenancy), Some(origin)) => tenancy.folder.join(&origin.prefix),
+            _ => plan.root.clone(),
+        };
+        let cwd = spec.cwd.as_ref().map_or_else(|| root.clone(), |cwd| root.join(cwd));
         let told = owner.told(plan.session_defaults);
         let layers = [&plan.policy, &plan.agents[next.agent].policy, &spec.policy];
         let policy = layers.into_iter().filter(|layer| !layer.is_empty()).cloned().collect();

@@ -99,6 +99,8 @@ impl Matters {
             | Event::TaskSettled { run, .. } => self.whole.contains(run),
             Event::AttemptStarted { attempt, .. }
             | Event::AttemptReady { attempt }
+            | Event::AttemptReturning { attempt }
+            | Event::AttemptReturned { attempt, .. }
             | Event::AttemptEnded { attempt, .. } => self.whole.contains(&attempt.run),
             Event::SessionOpened { session, .. } => self.open.contains(session),
             Event::SessionClosed { .. }
@@ -157,6 +159,7 @@ mod tests {
             allowed: Default::default(),
             detached: true,
             open_ended: false,
+            origin: None,
             parent: None,
         }
     }

@@ -12,9 +12,12 @@ use super::action::{Action, ExecForm};
 use super::desk::Folders;
 use super::inbox::{ConnectionId, Event};
 use super::rejoining::{lost_ticket, unknown_ticket};
+use super::repository::Repository;
 use super::sessions::{Asker, EXEC_KEEP};
 use super::shelf::{Entry, Writers};
+use super::stage::{make_private, start_stage};
 use super::story::CommandStory;
+use super::worktree_watch::Watch;
 use super::{adoption, probe, reading, reports, retention, shelf};
 use crate::board::Board;
 use crate::control::{Answer, Failure, FailureKind, Notice, Response};
@@ -49,6 +52,7 @@ pub(super) struct Crew {
     links: HashMap<SessionId, Link>,
     clients: HashMap<ConnectionId, Client>,
     records: Writers,
+    repository: Repository,
     /// Held while the journal is being tidied.
     tidying: retention::Turn,
     /// True while the board has entries that its snapshot file lacks.
@@ -62,6 +66,8 @@ struct Link {
     asks: Asks,
     /// Tries a service's URL; ends with the link.
     probe: Option<JoinHandle<()>>,
+    /// Looks after its worktree; ends with the link, too.
+    watch: Option<Watch>,
 }
 
 #[derive(Debug)]
@@ -84,6 +90,7 @@ impl Crew {
         Self {
             epoch,
             workspace,
+            repository: Repository::new(folders.worktrees(), inbox.clone()),
             folders,
             stage,
             board,
@@ -143,6 +150,8 @@ impl Crew {
                 let inbox = self.inbox.clone();
                 kept.extend(i32::try_from(self.stage.pid()));
                 tokio::task::spawn_blocking(move || {
+                    // Whatever is a child of ours and not among these is taken for a stray.
+                    let _no_git_runs = crate::worktree::pause();
                     let survivors = sweep::strays(&session, dead.as_ref(), &kept);
                     drop(inbox.blocking_send(Event::Swept { session, survivors }));
                 });
@@ -183,6 +192,12 @@ impl Crew {
             }
             Action::SetReportAside { run } => {
                 reports::set_aside(&reports::file(&self.folders.runs, &run))
+            }
+            Action::Git(job) => self.repository.take(job),
+            Action::Watch { session, attempt, folder } => {
+                if let Some(link) = self.links.get_mut(&session) {
+                    link.watch = Some(Watch::begin(attempt, folder, self.inbox.clone()));
+                }
             }
             Action::FinishRun { draft, followers } => self.finish_run(*draft, followers),
             Action::SendBoard { connection, request } => {
@@ -341,14 +356,14 @@ impl Crew {
         for ask in std::iter::once(Ask::Open { spec: Box::new(spec) }).chain(then) {
             asks.send(&ask).map_err(|e| format!("cannot tell a holder what to open: {e}"))?;
         }
-        self.links.insert(id, Link { asks, probe: None });
+        self.links.insert(id, Link { asks, probe: None, watch: None });
         Ok(())
     }
 
     /// Takes on the link of a holder that was adopted.
     pub(super) fn adopt(&mut self, id: SessionId, link: HolderLink) {
         tokio::spawn(forward(id.clone(), link.facts, self.inbox.clone()));
-        self.links.insert(id, Link { asks: link.asks, probe: None });
+        self.links.insert(id, Link { asks: link.asks, probe: None, watch: None });
     }
 
     /// Says that a session could not be opened, as its holder would have.
@@ -396,14 +411,21 @@ impl Crew {
         let board = self.view();
         let runs = self.folders.runs.clone();
         let inbox = self.inbox.clone();
-        tokio::task::spawn_blocking(move || {
+        let has_worktrees = draft.report.tasks.iter().any(|task| task.worktree.is_some());
+        let finish = move || {
             let report = reports::build(draft, board);
             if let Err(error) = reports::write(&reports::file(&runs, &report.run_id), &report) {
                 tracing::error!(run = %report.run_id, %error, "the run's report cannot be written");
             }
             let report = Box::new(report);
             drop(inbox.blocking_send(Event::RunReported { report, followers }));
-        });
+        };
+        if has_worktrees {
+            // Behind the removals: it names what was kept.
+            self.repository.then(finish);
+        } else {
+            tokio::task::spawn_blocking(finish);
+        }
     }
 
     fn post(&mut self, seq: u64, entry: BoardEntry) {
@@ -430,19 +452,4 @@ async fn forward(session: SessionId, mut facts: Facts, inbox: mpsc::Sender<Event
         }
     }
     drop(inbox.send(Event::LinkLost { session }).await);
-}
-
-/// Starts the process that forks holders. Its environment is all that `/proc` will ever show of a
-/// holder's: nothing but where programs are.
-///
-/// # Errors
-/// When this program's own file cannot be executed again.
-pub(super) fn start_stage() -> std::io::Result<Stage> {
-    let path = std::env::var("PATH").unwrap_or_default();
-    Stage::start(Path::new("/proc/self/exe"), [("PATH", path.as_str())])
-}
-
-fn make_private(folder: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }

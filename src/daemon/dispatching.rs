@@ -228,6 +228,7 @@ impl Desk {
                 detached: true,
                 open_ended: true,
                 parent: None,
+                origin: None,
             },
             now,
         );
@@ -246,6 +247,8 @@ impl Desk {
             deserted_until: None,
             followers: Vec::new(),
             attempts: BTreeMap::new(),
+            origin: None,
+            returning: BTreeMap::new(),
             warm: Vec::new(),
             brisk: false,
         };

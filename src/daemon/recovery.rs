@@ -14,6 +14,7 @@ use super::runs::{Live, Run, TaskRecord};
 use super::sessions::{Owner, Session, SessionState};
 use super::shelf::Shelved;
 use super::story::CommandRecord;
+use super::worktrees::Returning;
 use crate::control::ClosedWhy;
 use crate::domain::event::{ClientEnv, Event as Record};
 use crate::domain::ids::{AttemptId, CommandId, RunId, SessionId};
@@ -51,8 +52,10 @@ impl Desk {
         let going = self.runs.values().filter(|run| run.ended.is_none());
         let runs: Vec<RunId> = going.map(|run| run.id.clone()).collect();
         for run in runs {
+            self.return_again(&run);
             self.go_on(&run, now);
         }
+        self.remove_left_worktrees();
     }
 
     fn recall_runs(&mut self, recall: Recall, unreported: &BTreeSet<RunId>, now: Timestamp) {
@@ -100,6 +103,11 @@ impl Desk {
             self.stay_for_session(now);
         }
         self.meet_attempt(&id, &present.commands, now);
+        if let Some(Owner::Attempt { run, task, .. }) =
+            self.sessions.get(&id).map(|it| it.owner.clone())
+        {
+            self.watch_worktree(&run, task);
+        }
         self.listening(&id, present.ports, now);
         if present.closing {
             let why = if present.told_to_close { ClosedWhy::Closed } else { ClosedWhy::ShellEnded };
@@ -225,6 +233,9 @@ impl Run {
             mut schedule,
             mut sessions,
             ended,
+            origin,
+            returning: merging,
+            mut returned,
             ..
         } = recalled;
         if ended.is_some() {
@@ -232,7 +243,12 @@ impl Run {
             let _nothing_follows = schedule.step(Event::GoOn, now);
         }
         let mut attempts = BTreeMap::new();
+        let mut returning = BTreeMap::new();
         for (task, number, session) in running {
+            if merging.get(&task) == Some(&number) {
+                returning.insert(task, Returning { number, session });
+                continue;
+            }
             let view = schedule.task(task);
             let machine = Attempt::recalled(&plan.tasks[task], None, now, now);
             let live = Live {
@@ -247,6 +263,7 @@ impl Run {
         }
         let tasks = (0..plan.tasks.len()).map(|task| TaskRecord {
             session: sessions.remove(&task),
+            returned: returned.remove(&task),
             on_shelf: true,
             ..TaskRecord::default()
         });
@@ -266,6 +283,8 @@ impl Run {
                 .then(|| now.plus_ms(DESERTED_MS)),
             followers: Vec::new(),
             attempts,
+            origin,
+            returning,
             warm: Vec::new(),
             brisk: false,
         }

@@ -12,6 +12,7 @@ use super::rejoining::lacks;
 use super::sessions::Asker;
 use super::story::CommandStory;
 use super::warming::Warm;
+use super::worktrees::Returning;
 use crate::control::{Answer, ClosedWhy, Failure, FailureKind, Notice, Response, RunLine, Submit};
 use crate::domain::event::{CancelWhy, ClientEnv, Event as Record, RunOptions};
 use crate::domain::ids::{AttemptId, CommandId, RunId, SessionId};
@@ -19,6 +20,7 @@ use crate::domain::letters;
 use crate::domain::outcome::{RunOutcome, TaskReason, TaskState};
 use crate::domain::plan::Plan;
 use crate::domain::time::Timestamp;
+use crate::domain::worktree::{Origin, Returned};
 use crate::scheduler::attempt::{self, Attempt};
 use crate::scheduler::event::{Effect, EndWhy, Event};
 use crate::scheduler::{Schedule, Upcoming};
@@ -51,6 +53,10 @@ pub(super) struct Run {
     pub(super) deserted_until: Option<Timestamp>,
     pub(super) followers: Vec<ConnectionId>,
     pub(super) attempts: BTreeMap<usize, Live>,
+    /// Where it began, when it has tasks with worktrees.
+    pub(super) origin: Option<Box<Origin>>,
+    /// The attempts whose work is being merged.
+    pub(super) returning: BTreeMap<usize, Returning>,
     /// Sessions opened ahead.
     pub(super) warm: Vec<Warm>,
     /// The last attempt was so short that sessions are worth opening ahead.
@@ -68,6 +74,8 @@ pub(super) struct TaskRecord {
     pub on_shelf: bool,
     /// What it waits for now.
     pub prompt: Option<String>,
+    /// What became of what it did in a worktree.
+    pub returned: Option<Returned>,
 }
 
 /// An attempt that runs.
@@ -121,7 +129,13 @@ impl Run {
 }
 
 impl Desk {
-    pub(super) fn submit(&mut self, asker: Asker, submit: Submit, now: Timestamp) {
+    pub(super) fn accept(
+        &mut self,
+        asker: Asker,
+        submit: Submit,
+        origin: Option<Box<Origin>>,
+        now: Timestamp,
+    ) {
         let Asker { connection, request: id } = asker;
         let Submit { plan, selected, mut options, env, run, detach } = submit;
         if let Some(run) = run.as_ref().filter(|run| !self.is_free(run)) {
@@ -164,6 +178,7 @@ impl Desk {
                 detached: detach,
                 parent: parent.clone(),
                 open_ended: false,
+                origin: origin.clone(),
             },
             now,
         );
@@ -186,6 +201,8 @@ impl Desk {
                 deserted_until: None,
                 followers: if detach { Vec::new() } else { vec![connection] },
                 attempts: BTreeMap::new(),
+                origin,
+                returning: BTreeMap::new(),
                 warm: Vec::new(),
                 brisk: false,
             },
@@ -334,7 +351,9 @@ impl Desk {
         let commands = BTreeMap::new();
         run.attempts.insert(task, Live { number, agent, session, began: now, machine, commands });
         self.record_durably(started, now);
-        self.attempt_step(id, task, attempt::Event::Begin, now);
+        if !self.make_worktree(id, task, now) {
+            self.attempt_step(id, task, attempt::Event::Begin, now);
+        }
     }
 
     fn moved(

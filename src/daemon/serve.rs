@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::clock::Clock;
-use super::crew::{Crew, start_stage};
+use super::crew::Crew;
 use super::desk::{Desk, Folders};
 use super::doors;
 use super::history::History;
@@ -21,6 +21,7 @@ use super::inbox::{Event, INBOX_EVENTS_MAX};
 use super::ownership::{self, Owner, TakeError};
 use super::ports::Posted;
 use super::reports;
+use super::stage::start_stage;
 use super::workspace::{Places, Workspace, WorkspaceError};
 use super::{adoption, compaction, coordinator};
 use crate::board::{Board, BoardError};

@@ -172,6 +172,11 @@ pub enum TaskCause {
         /// Whether it had been ready before.
         ready: bool,
     },
+    /// What it left in its worktree could not be merged; it is all still there.
+    Merge {
+        /// What was in the way.
+        message: String,
+    },
     /// The coordinator was gone while the attempt ran.
     CoordinatorLost,
     /// The client that the run lived as long as was gone.

@@ -10,6 +10,7 @@ use super::ids::{AgentName, Tag, TaskId, WorkspaceId};
 use super::permission::Permissions;
 use super::raw_path;
 use super::session::{SessionDefaults, Shell};
+use super::worktree::{Isolation, MergeWay};
 
 /// What a run works from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +40,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Whether some task has a worktree of its own.
+    #[must_use]
+    pub fn has_worktrees(&self) -> bool {
+        self.tasks.iter().any(|task| !task.isolation.is_shared())
+    }
+
     /// Whether two plans are of the same agents, with the same defaults around them, whatever their
     /// tasks.
     #[must_use]
@@ -144,6 +151,12 @@ pub struct TaskSpec {
     /// What it may run.
     #[serde(default, skip_serializing_if = "Permissions::is_empty")]
     pub policy: Permissions,
+    /// Where its files are.
+    #[serde(default, skip_serializing_if = "Isolation::is_shared")]
+    pub isolation: Isolation,
+    /// How what it did in a worktree comes back.
+    #[serde(default, skip_serializing_if = "MergeWay::is_auto")]
+    pub merge: MergeWay,
 }
 
 impl TaskSpec {
@@ -171,6 +184,8 @@ impl TaskSpec {
             shell_profile: false,
             artifacts: Vec::new(),
             policy: Permissions::default(),
+            isolation: Isolation::default(),
+            merge: MergeWay::default(),
         }
     }
 }

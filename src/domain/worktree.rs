@@ -216,7 +216,8 @@ mod tests {
 
     #[test]
     fn long_names_stay_apart_and_fit_a_folder() {
-        let (one, two) = ("ä".repeat(60) + &"!".repeat(60) + "1", "ä".repeat(60) + &"!".repeat(60) + "2");
+        let (one, two) =
+            ("ä".repeat(60) + &"!".repeat(60) + "1", "ä".repeat(60) + &"!".repeat(60) + "2");
         let (one, two) = (folder_of(&attempt(&one, 7)), folder_of(&attempt(&two, 7)));
         assert_ne!(one, two);
         assert!(one.file_name().unwrap().len() < 200);

@@ -10,6 +10,7 @@ use crate::domain::ids::{AgentName, RunId, SessionId, Tag, TaskId, WorkspaceId};
 use crate::domain::outcome::{RunOutcome, TaskReason, TaskState};
 use crate::domain::result::CommandResult;
 use crate::domain::time::Timestamp;
+use crate::domain::worktree::WorktreeReport;
 
 /// A run, while it goes on or once it has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -76,6 +77,9 @@ pub struct TaskReport {
     pub published: Vec<String>,
     /// Files that its `artifacts` globs match, relative to the root.
     pub artifacts: Vec<String>,
+    /// What became of its worktree, for a task that has one (`isolation = "worktree"`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<WorktreeReport>,
 }
 
 /// One wait after a conflict.

@@ -59,6 +59,7 @@ pub(super) fn task(id: &str, state: TaskState, reason: Option<TaskReason>) -> Ta
         backoffs: Vec::new(),
         published: Vec::new(),
         artifacts: Vec::new(),
+        worktree: None,
     }
 }
 

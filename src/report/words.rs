@@ -83,6 +83,7 @@ pub fn cause_words(cause: &TaskCause) -> String {
                 None => format!("the service ended {when}"),
             }
         }
+        TaskCause::Merge { message } => format!("its worktree could not be merged: {message}"),
         TaskCause::CoordinatorLost => "the coordinator was gone while it ran".to_owned(),
         TaskCause::ClientLost => "its client was gone".to_owned(),
         TaskCause::ShuttingDown => "the coordinator was told to end".to_owned(),

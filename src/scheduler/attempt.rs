@@ -66,6 +66,8 @@ pub enum Event {
         /// Processes that nobody here may end.
         survivors: Vec<Child>,
     },
+    /// The folder that it works in is gone, and was its alone.
+    WorkspaceMissing,
     /// Time has passed: `Attempt::deadline` has come.
     Tick,
 }
@@ -161,6 +163,8 @@ pub(super) enum Cause {
         /// The limit in ms.
         limit_ms: u64,
     },
+    /// The folder that it works in is gone.
+    WorkspaceMissing,
 }
 
 /// The command that runs.
@@ -249,6 +253,7 @@ impl Attempt {
             Event::ServiceReady => self.service_ready(),
             Event::Ended(ended) => self.ended(&ended, now),
             Event::End(why) => self.end(Cause::Asked(why), now),
+            Event::WorkspaceMissing => self.end(Cause::WorkspaceMissing, now),
             Event::Closed { survivors } => self.session_over(survivors, Reason::SessionClosed),
             Event::Lost { survivors } => self.session_over(survivors, Reason::Lost),
             Event::Tick => self.tick(now),
@@ -350,6 +355,9 @@ impl Attempt {
         let unanswered = why == Cause::Asked(EndWhy::Unanswered);
         match &mut self.phase {
             Phase::Waiting => self.over(AttemptEnd::Cancelled, vec![]),
+            Phase::Opening if why == Cause::WorkspaceMissing => {
+                self.close(verdict::of_missing(), now)
+            }
             Phase::Opening => self.close(AttemptEnd::Cancelled, now),
             // A question that was answered meanwhile: the attempt goes on.
             Phase::Running(command) if unanswered && command.question.is_none() => {
@@ -362,6 +370,7 @@ impl Attempt {
                     (Some(question), Cause::Asked(EndWhy::Unanswered)) => {
                         Reason::AwaitingInput { prompt: question.prompt.clone() }
                     }
+                    (_, Cause::WorkspaceMissing) => Reason::WorkspaceMissing,
                     _ => Reason::INTERRUPT,
                 };
                 self.phase = Phase::Ending { command, why };

@@ -48,7 +48,8 @@ impl Output {
 
     /// What it wrote, without the newline behind it.
     pub(super) fn line(&self) -> String {
-        String::from_utf8_lossy(self.stdout.strip_suffix(b"\n").unwrap_or(&self.stdout)).into_owned()
+        String::from_utf8_lossy(self.stdout.strip_suffix(b"\n").unwrap_or(&self.stdout))
+            .into_owned()
     }
 
     /// The same as a path, byte for byte.

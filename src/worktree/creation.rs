@@ -46,7 +46,10 @@ impl Creation {
     fn make_branch(&mut self, base: String) -> Step<Created> {
         self.base.clone_from(&base);
         let name = format!("refs/heads/{}", self.tenancy.branch);
-        self.git(At::Branch, &["update-ref", "-m", "callboard: a task begins", &name, &base, NOTHING])
+        self.git(
+            At::Branch,
+            &["update-ref", "-m", "callboard: a task begins", &name, &base, NOTHING],
+        )
     }
 
     fn target(&mut self, or: String) -> Step<Created> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::command::{Git, Machine, Output, Step};
 use super::git;
 
-pub use super::git::running;
+pub use super::git::pause;
 
 /// How often a command is tried whose lock somebody has: for about 6 s.
 const TRIES_MAX: u32 = 8;
@@ -56,7 +56,10 @@ mod tests {
         for (words, is_lock) in [
             ("error: could not lock config file .git/config: File exists", true),
             ("fatal: Unable to create '/r/.git/index.lock': File exists.", true),
-            ("fatal: cannot lock ref 'refs/heads/a': Unable to create '/r/.git/refs/heads/a.lock': File exists.", true),
+            (
+                "fatal: cannot lock ref 'refs/heads/a': Unable to create '/r/.git/refs/heads/a.lock': File exists.",
+                true,
+            ),
             ("fatal: cannot lock ref 'refs/heads/a': is at 1 but expected 2", false),
             ("fatal: cannot lock ref 'refs/heads/a': reference already exists", false),
             ("", false),

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -41,24 +41,21 @@ const IDENTITY: [(&str, &str); 4] = [
     ("GIT_COMMITTER_EMAIL", "callboard@localhost"),
 ];
 
-/// The process of the call that goes on; 0 for none. One at a time.
-static RUNNING: AtomicI32 = AtomicI32::new(0);
+/// Held while a call goes on.
+static TURN: Mutex<()> = Mutex::new(());
 
-/// The process of the call that goes on: whoever buries the dead leaves it to us.
+/// No call goes on while this is held: for whoever ends or buries children that it does not know. It
+/// waits for the call that does.
 #[must_use]
-pub fn running() -> Option<i32> {
-    Some(RUNNING.load(Ordering::SeqCst)).filter(|pid| *pid > 0)
+pub fn pause() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs it to its end.
 pub(super) fn run(git: &Git) -> Output {
+    let _turn = pause();
     match start(git) {
-        Ok(child) => {
-            RUNNING.store(i32::try_from(child.id()).unwrap_or(0), Ordering::SeqCst);
-            let output = finish(child, if git.is_long { LONG } else { QUICK });
-            RUNNING.store(0, Ordering::SeqCst);
-            output
-        }
+        Ok(child) => finish(child, if git.is_long { LONG } else { QUICK }),
         Err(error) => Output { stderr: format!("git cannot be run: {error}"), ..Output::default() },
     }
 }
@@ -97,7 +94,8 @@ fn finish(mut child: Child, limit: Duration) -> Output {
             Err(error) => break (None, Some(format!("its status is not known: {error}"))),
             Ok(None) if began.elapsed() >= limit => {
                 let group = rustix::process::Pid::from_child(&child);
-                drop(rustix::process::kill_process_group(group, rustix::process::Signal::KILL));
+                let _gone =
+                    rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
                 drop(child.wait());
                 break (None, Some(format!("git was ended after {} s", limit.as_secs())));
             }

@@ -24,7 +24,7 @@ mod tests;
 
 pub use command::{Git, Machine, Output, Step};
 pub use creation::{Created, Creation};
-pub use drive::{drive, running};
+pub use drive::{drive, pause};
 pub use removal::{Proof, Removal, Removed};
 pub use returning::{End, Returning, Work};
 pub use survey::Survey;

@@ -52,11 +52,15 @@ enum At {
     Status,
     Head,
     /// Is the commit checked out part of a branch?
-    Contained { commit: String },
+    Contained {
+        commit: String,
+    },
     Remove,
     Tip,
     /// Is the branch part of another?
-    Merged { tip: String },
+    Merged {
+        tip: String,
+    },
     Forget,
 }
 

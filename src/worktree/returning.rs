@@ -166,7 +166,13 @@ impl Returning {
         let tenancy = self.tenancy();
         let into = tenancy.target.clone().filter(|_| merged.is_some() && held.is_none());
         let commit = (!self.has_nothing()).then(|| self.result.clone());
-        Step::Done(End::Returned(Returned { branch: tenancy.branch.clone(), commit, into, merged, held }))
+        Step::Done(End::Returned(Returned {
+            branch: tenancy.branch.clone(),
+            commit,
+            into,
+            merged,
+            held,
+        }))
     }
 
     fn broken(output: &Output) -> Step<End> {
@@ -190,7 +196,9 @@ impl Returning {
         if let Some(unmerged) = output.records().find(|record| record.starts_with(b"u ")) {
             let path = unmerged.splitn(11, |byte| *byte == b' ').nth(10).unwrap_or(unmerged);
             let path = String::from_utf8_lossy(path).into_owned();
-            return Step::Done(End::Unfit { why: format!("it was left in a merge of its own: `{path}` is unmerged") });
+            return Step::Done(End::Unfit {
+                why: format!("it was left in a merge of its own: `{path}` is unmerged"),
+            });
         }
         let is_clean = output.records().next().is_none();
         self.result.clear();
@@ -222,7 +230,8 @@ impl Returning {
 
     /// Other repositories among its files: of those a commit holds a name alone.
     fn links(&mut self) -> Step<End> {
-        let (Base::Commit { commit: base } | Base::Merged { or: base, .. }) = self.tenancy().base.clone();
+        let (Base::Commit { commit: base } | Base::Merged { or: base, .. }) =
+            self.tenancy().base.clone();
         let result = self.result.clone();
         self.inside(At::Links, &["diff-tree", "-r", "-z", "--no-renames", &base, &result])
     }
@@ -232,10 +241,12 @@ impl Returning {
             return Self::broken(output);
         }
         let records: Vec<&[u8]> = output.records().collect();
-        let is_link = |record: &[u8]| record.splitn(3, |byte| *byte == b' ').nth(1) == Some(b"160000");
+        let is_link =
+            |record: &[u8]| record.splitn(3, |byte| *byte == b' ').nth(1) == Some(b"160000");
         if let Some([_, path]) = records.chunks(2).find(|pair| is_link(pair[0])) {
             let path = String::from_utf8_lossy(path);
-            let why = format!("`{path}` is a repository of its own: a merge would bring its name alone");
+            let why =
+                format!("`{path}` is a repository of its own: a merge would bring its name alone");
             return Step::Done(End::Unfit { why });
         }
         let own = self.own();
@@ -251,12 +262,18 @@ impl Returning {
             return self.captured();
         }
         let result = self.result.clone();
-        self.git(At::OwnContained { tip: tip.clone() }, &["merge-base", "--is-ancestor", &tip, &result])
+        self.git(
+            At::OwnContained { tip: tip.clone() },
+            &["merge-base", "--is-ancestor", &tip, &result],
+        )
     }
 
     fn move_own(&mut self, from: &str) -> Step<End> {
         let (own, result) = (self.own(), self.result.clone());
-        self.git(At::OwnMoved, &["update-ref", "-m", "callboard: what a task left", &own, &result, from])
+        self.git(
+            At::OwnMoved,
+            &["update-ref", "-m", "callboard: what a task left", &own, &result, from],
+        )
     }
 
     // Merge.
@@ -326,9 +343,9 @@ impl Returning {
             Step::Git(git) => Step::Git(git),
             Step::Done(Ok(tree)) => self.commit_merge(&tree),
             Step::Done(Err(Some(path))) => self.conflict(&path),
-            Step::Done(Err(None)) => {
-                Step::Done(End::Broken { why: "the merge in a worktree of its own failed".to_owned() })
-            }
+            Step::Done(Err(None)) => Step::Done(End::Broken {
+                why: "the merge in a worktree of its own failed".to_owned(),
+            }),
         }
     }
 
@@ -341,7 +358,8 @@ impl Returning {
 
     fn conflict(&mut self, path: &[u8]) -> Step<End> {
         let path = String::from_utf8_lossy(path).into_owned();
-        let (Base::Commit { commit: base } | Base::Merged { or: base, .. }) = self.tenancy().base.clone();
+        let (Base::Commit { commit: base } | Base::Merged { or: base, .. }) =
+            self.tenancy().base.clone();
         let range = format!("{base}..{}", self.tip);
         let format = format!("--format=%H%n%ct%n%(trailers:key={TRAILER},valueonly)");
         let literal = format!(":(literal,top){path}");
@@ -373,10 +391,18 @@ impl Returning {
                 git.args.push(self.merged.clone().into());
                 Step::Git(git)
             }
-            None if self.has_lead => self.hold("its branch went on without what is held".to_owned()),
+            None if self.has_lead => {
+                // Only forward: what others have put there stays.
+                let refs = format!("{}:{}", self.merged, self.target());
+                let args = ["fetch", "-q", "--no-tags", "--no-write-fetch-head", ".", &refs];
+                self.git(At::Publish, &args)
+            }
             None => {
                 let (target, merged, tip) = (self.target(), self.merged.clone(), self.tip.clone());
-                self.git(At::Publish, &["update-ref", "-m", "callboard: merged a task", &target, &merged, &tip])
+                self.git(
+                    At::Publish,
+                    &["update-ref", "-m", "callboard: merged a task", &target, &merged, &tip],
+                )
             }
         }
     }
@@ -417,7 +443,8 @@ impl Machine for Returning {
     type End = End;
 
     fn begin(&mut self) -> Step<End> {
-        let args = ["status", "--porcelain=v2", "-z", "--untracked-files=all", "--ignore-submodules=none"];
+        let args =
+            ["status", "--porcelain=v2", "-z", "--untracked-files=all", "--ignore-submodules=none"];
         self.inside(At::Status, &args)
     }
 
@@ -439,7 +466,10 @@ impl Machine for Returning {
             At::OwnTip => self.own_tip(output),
             At::OwnContained { tip } if output.is_ok() => self.move_own(&tip),
             At::OwnContained { .. } => Step::Done(End::Unfit {
-                why: format!("its branch `{}` has commits that its HEAD lacks", self.tenancy().branch),
+                why: format!(
+                    "its branch `{}` has commits that its HEAD lacks",
+                    self.tenancy().branch
+                ),
             }),
             At::OwnMoved => self.captured(),
             At::Lead if output.is_ok() => {
@@ -453,13 +483,15 @@ impl Machine for Returning {
             }
             At::Target if output.is_ok() => self.meet(line),
             At::Target => Step::Done(End::Broken {
-                why: format!("the branch `{}` is gone", self.tenancy().target.as_deref().unwrap_or_default()),
+                why: format!(
+                    "the branch `{}` is gone",
+                    self.tenancy().target.as_deref().unwrap_or_default()
+                ),
             }),
             // An earlier coordinator had merged it, or the task itself.
             At::Done if output.is_ok() && !self.has_lead => self.done(Some(self.tip.clone()), None),
-            At::Done if output.is_ok() => {
-                self.done(Some(self.tip.clone()), Some("what was merged before it is held".to_owned()))
-            }
+            At::Done if output.is_ok() => self
+                .done(Some(self.tip.clone()), Some("what was merged before it is held".to_owned())),
             At::Done => self.merge(),
             At::Merge => self.merge_tried(output),
             At::Scratch => self.scratch_went(output),

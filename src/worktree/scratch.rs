@@ -33,7 +33,8 @@ impl Scratch {
 
     pub(super) fn begin(&mut self, tip: &str, result: &str) -> Git {
         result.clone_into(&mut self.result);
-        let mut git = Git::new(&self.repository, ["worktree", "add", "-q", "--force", "--detach"]).long();
+        let mut git =
+            Git::new(&self.repository, ["worktree", "add", "-q", "--force", "--detach"]).long();
         git.args.push(self.folder.clone().into());
         git.args.push(tip.into());
         git

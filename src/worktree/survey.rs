@@ -68,7 +68,9 @@ impl Machine for Survey {
             At::Commit if output.is_ok() => {
                 self.origin.commit = output.line();
                 Step::Done(match (&self.origin.branch, self.merges) {
-                    (None, true) => Err("HEAD is detached: there is no branch to merge into".to_owned()),
+                    (None, true) => {
+                        Err("HEAD is detached: there is no branch to merge into".to_owned())
+                    }
                     _ => Ok(self.origin.clone()),
                 })
             }

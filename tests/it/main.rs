@@ -37,3 +37,4 @@ mod recovery;
 mod rust_source;
 mod session;
 mod storage;
+mod worktrees;

@@ -104,8 +104,16 @@ pub(super) const TASK: &[Key] = &[
     key("verify", Text, "A script that has to succeed after `run`."),
     later("publish", Table, "Board entries, each a value or \"@file\"."),
     key("artifacts", Globs, "Files to list in the report, relative to the root."),
-    only("isolation", Word(&["shared", "worktree"]), "shared", "Where the task's files are."),
-    later("merge", Any, "How a worktree comes back."),
+    key(
+        "isolation",
+        Word(&["shared", "worktree"]),
+        "Where the task's files are: in the root with all others, or in a git worktree of its own.",
+    ),
+    key(
+        "merge",
+        Word(&["auto", "keep"]),
+        "How a worktree comes back: merged into the run's branch, or kept on its own.",
+    ),
     later("tracing", Any, "Whether file writes are observed."),
     later("sandbox", Any, "What the task may reach."),
     key("policy", Permissions, "What the task may run, beside what `[policy]` says."),

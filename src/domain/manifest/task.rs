@@ -18,6 +18,7 @@ use super::words::shown;
 use crate::domain::permission::Permissions;
 use crate::domain::plan::{Class, OnInput, ResourceLimits, StopRule, When};
 use crate::domain::session::Shell;
+use crate::domain::worktree::{Isolation, MergeWay};
 
 /// What a task or `[defaults]` says, each value by itself; `None` where it says nothing.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +47,8 @@ pub(super) struct Draft {
     pub(super) verify: Option<String>,
     pub(super) artifacts: Option<Vec<String>>,
     pub(super) policy: Option<Permissions>,
+    pub(super) isolation: Option<Isolation>,
+    pub(super) merge: Option<At<MergeWay>>,
 }
 
 /// `run`, `prompt` and `shard`, of which a task has exactly one.
@@ -128,6 +131,8 @@ impl<'a> Reader<'a> {
             "verify" => draft.verify = filled(key, item, findings).map(|verify| verify.value),
             "artifacts" => draft.artifacts = Some(globs(key, item, findings)),
             "policy" => draft.policy = permissions(key, item, findings),
+            "isolation" => draft.isolation = isolation(item, findings),
+            "merge" => draft.merge = merge(item, findings),
             // The rest are keys whose only accepted value is what happens anyway.
             _ => {}
         }
@@ -169,6 +174,8 @@ impl Draft {
         fill(&mut self.verify, defaults.verify.as_ref());
         fill(&mut self.artifacts, defaults.artifacts.as_ref());
         fill(&mut self.policy, defaults.policy.as_ref());
+        fill(&mut self.isolation, defaults.isolation.as_ref());
+        fill(&mut self.merge, defaults.merge.as_ref());
         self
     }
 }
@@ -231,6 +238,21 @@ fn class(item: &Item<'_>, findings: &mut Findings<'_>) -> Option<Class> {
         "build" => Class::Build,
         _ => Class::Test,
     })
+}
+
+fn isolation(item: &Item<'_>, findings: &mut Findings<'_>) -> Option<Isolation> {
+    Some(match word("isolation", &["shared", "worktree"], item, findings)? {
+        "worktree" => Isolation::Worktree,
+        _ => Isolation::Shared,
+    })
+}
+
+fn merge(item: &Item<'_>, findings: &mut Findings<'_>) -> Option<At<MergeWay>> {
+    let value = match word("merge", &["auto", "keep"], item, findings)? {
+        "keep" => MergeWay::Keep,
+        _ => MergeWay::Auto,
+    };
+    Some(At { value, span: item.span() })
 }
 
 fn ports(item: &Item<'_>, findings: &mut Findings<'_>) -> BTreeMap<String, u16> {

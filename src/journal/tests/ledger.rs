@@ -127,6 +127,7 @@ fn an_event_without_json_hurts_nobody_else() {
         detached: false,
         parent: None,
         open_ended: false,
+        origin: None,
     };
     let (good, bad, after) = (
         journal.append(vec![event(1)], false),

@@ -22,6 +22,7 @@ fn submitted(run: &str, plan: &Plan, open_ended: bool) -> Fact {
         allowed: BTreeMap::new(),
         detached: true,
         open_ended,
+        origin: None,
         parent: None,
     }
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use crate::domain::event::Event;
 use crate::domain::ids::{AttemptId, RunId, SessionId, TaskId};
 use crate::domain::session::SessionOwner;
+use crate::domain::worktree::Returned;
 use crate::journal::Line;
 use crate::report::words::state_words;
 
@@ -61,9 +62,10 @@ impl Subjects {
                 self.sessions.insert(session.clone(), whose);
                 Subject { session: Some(session.clone()), ..of_attempt(attempt) }
             }
-            Event::AttemptReady { attempt } | Event::AttemptEnded { attempt, .. } => {
-                of_attempt(attempt)
-            }
+            Event::AttemptReady { attempt }
+            | Event::AttemptReturning { attempt }
+            | Event::AttemptReturned { attempt, .. }
+            | Event::AttemptEnded { attempt, .. } => of_attempt(attempt),
             Event::SessionOpened { session, owner, .. } => {
                 if let SessionOwner::Attempt { attempt } | SessionOwner::Upcoming { attempt } =
                     owner
@@ -117,6 +119,17 @@ pub(super) fn words(line: &Line, subject: &Subject) -> String {
     format!("{:>7}  {}  {whose}  {}\n", line.seq, line.at, what(&line.event))
 }
 
+fn returned_words(attempt: &AttemptId, returned: &Returned) -> String {
+    let branch = &returned.branch;
+    let what = match (&returned.into, &returned.held, &returned.commit) {
+        (Some(into), ..) => format!("was merged into `{into}`"),
+        (None, Some(why), _) => format!("stays on `{branch}`: {why}"),
+        (None, None, Some(_)) => format!("stays on `{branch}`"),
+        (None, None, None) => "had changed nothing".to_owned(),
+    };
+    format!("attempt {} {what}", attempt.attempt)
+}
+
 fn what(event: &Event) -> String {
     match event {
         Event::CoordinatorStarted { pid, version } => {
@@ -133,6 +146,10 @@ fn what(event: &Event) -> String {
             format!("attempt {} began on {agent} in {session}", attempt.attempt)
         }
         Event::AttemptReady { attempt } => format!("attempt {} is ready", attempt.attempt),
+        Event::AttemptReturning { attempt } => {
+            format!("attempt {} has done its work, which is being merged", attempt.attempt)
+        }
+        Event::AttemptReturned { attempt, returned } => returned_words(attempt, returned),
         Event::AttemptEnded { attempt, end } => {
             format!("attempt {} ended: {}", attempt.attempt, tag(end, "end"))
         }

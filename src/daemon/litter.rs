@@ -1,7 +1,7 @@
 //! What a workspace keeps longer than it has to, for whoever wants to see it go at once: a
 //! coordinator removes most of it by itself, in time.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -9,6 +9,8 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 
 use super::clock::Clock;
+use super::left_worktrees;
+use super::repository;
 use super::retention;
 use super::workspace::Workspace;
 use crate::domain::ids::SessionId;
@@ -23,7 +25,7 @@ pub use super::lifecycle::RETENTION_MS;
 /// Something that can go.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Litter {
-    /// `transcript`, `segment` or `board`.
+    /// `transcript`, `segment`, `board` or `worktree`.
     pub kind: &'static str,
     /// Where it is.
     pub path: PathBuf,
@@ -44,6 +46,17 @@ pub struct Collection {
     pub bytes: u64,
     /// Each.
     pub items: Vec<Litter>,
+    /// Worktrees of tasks that stay.
+    pub kept: Vec<Kept>,
+}
+
+/// Something that stays.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Kept {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Why it stays.
+    pub why: String,
 }
 
 /// Why it cannot be looked at or removed.
@@ -98,6 +111,21 @@ pub fn collect(
     }
     let boards = boards(workspace, retention_ms).map_err(io(workspace.state()))?;
     items.extend(boards.iter().cloned());
+    // Before they go, to know their size.
+    let sizes = worktree_sizes(workspace);
+    let mut kept = Vec::new();
+    for left in left_worktrees::look(workspace, &open, apply) {
+        let bytes = sizes.get(&left.folder).copied().unwrap_or(0);
+        match left.why {
+            Some(why) => kept.push(Kept { path: left.folder, why }),
+            None => items.push(Litter {
+                kind: "worktree",
+                path: left.folder,
+                bytes,
+                why: "all that is in it is merged".to_owned(),
+            }),
+        }
+    }
     if apply {
         let now = Clock::start(Timestamp::default()).now();
         retention::sweep(&sessions, &open, retention_ms, now).map_err(io(&sessions))?;
@@ -107,7 +135,12 @@ pub fn collect(
         }
     }
     let bytes = items.iter().map(|item| item.bytes).sum();
-    Ok(Collection { schema_version: SCHEMA_VERSION, applied: apply, bytes, items })
+    Ok(Collection { schema_version: SCHEMA_VERSION, applied: apply, bytes, items, kept })
+}
+
+fn worktree_sizes(workspace: &Workspace) -> HashMap<PathBuf, u64> {
+    let all = repository::all(&workspace.state().join("worktrees")).into_iter();
+    all.map(|tenancy| (tenancy.folder.clone(), size(&tenancy.folder).unwrap_or(0))).collect()
 }
 
 /// Boards that were set aside, and that nobody has looked into for the retention.

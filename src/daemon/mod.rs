@@ -29,6 +29,7 @@ mod history;
 pub mod http;
 mod inbox;
 mod inputs;
+mod left_worktrees;
 mod lifecycle;
 pub mod litter;
 mod names;

@@ -99,7 +99,9 @@ fn what_tasks_leave_is_merged_and_nothing_of_them_stays() {
             + &isolated("none", "", "true")),
     );
     assert_eq!(code, 0, "{report:#}");
-    for (name, text) in [("one.txt", "1\n"), ("two.txt", "2\n"), ("three.txt", "3\n"), ("a.txt", "a2\n")] {
+    for (name, text) in
+        [("one.txt", "1\n"), ("two.txt", "2\n"), ("three.txt", "3\n"), ("a.txt", "a2\n")]
+    {
         assert_eq!(house.read(name), text, "{name}");
     }
     assert_eq!(task(&report, "sees")["commands"][0]["stdout"], "1\n2\n3\na2\n");
@@ -132,7 +134,8 @@ fn outside_of_a_repository_the_run_is_refused() {
     refused(&house, "HEAD is detached");
     let (code, report) = house.run(&isolated("one", "merge = \"keep\"", "echo 1 > one"));
     assert_eq!(code, 0, "{report:#}");
-    let branch = task(&report, "one")["worktree"]["returned"]["branch"].as_str().unwrap().to_owned();
+    let branch =
+        task(&report, "one")["worktree"]["returned"]["branch"].as_str().unwrap().to_owned();
     assert_eq!(git(&house, &["show", &format!("{branch}:one")]), "1");
     assert_eq!(worktrees(&house), Vec::<PathBuf>::new());
 }
@@ -146,7 +149,12 @@ fn orc_59_a_conflict_is_told_and_both_sides_stay() {
     house.write("gate", "");
     let root = house.workspace().display().to_string();
     // Both begin at the same commit: the second works once the first is merged.
-    let second = insert("beta", &format!("until git log --format=%s main | grep -q 'Merge task'; do sleep 0.05; done; touch {root}/.callboard/merged; "));
+    let second = insert(
+        "beta",
+        &format!(
+            "until git log --format=%s main | grep -q 'Merge task'; do sleep 0.05; done; touch {root}/.callboard/merged; "
+        ),
+    );
     let (code, report) = house.run_with(
         &["--jobs", "2"],
         &(isolated("a", "", &insert("alpha", "")) + &isolated("b", "", &second)),
@@ -168,7 +176,8 @@ fn orc_59_the_next_attempt_begins_at_what_is_merged() {
     let run = "if [ $CALLBOARD_ATTEMPT = 1 ]; then until git log --format=%s main | grep -q 'Merge task'; do sleep 0.05; done; fi; sed -i '2s/^/beta /' README.md";
     let (code, report) = house.run_with(
         &["--jobs", "2"],
-        &(isolated("a", "", "sed -i '2s/^/alpha /' README.md") + &isolated("b", "retries = 1", run)),
+        &(isolated("a", "", "sed -i '2s/^/alpha /' README.md")
+            + &isolated("b", "retries = 1", run)),
     );
     assert_eq!(code, 0, "{report:#}");
     assert_eq!(house.read("README.md"), "top\nbeta alpha \nbottom\n");
@@ -179,7 +188,8 @@ fn orc_59_the_next_attempt_begins_at_what_is_merged() {
 
 #[test]
 fn orc_59_union_only_where_it_is_declared() {
-    let house = repository(&[("log.md", "top\n\nbottom\n"), (".gitattributes", "log.md merge=union\n")]);
+    let house =
+        repository(&[("log.md", "top\n\nbottom\n"), (".gitattributes", "log.md merge=union\n")]);
     let wait = "until git log --format=%s main | grep -q 'Merge task'; do sleep 0.05; done; ";
     let (code, report) = house.run_with(
         &["--jobs", "2"],
@@ -195,7 +205,10 @@ fn orc_59_union_only_where_it_is_declared() {
 fn orc_61_the_target_is_the_branch_of_the_runs_start() {
     let house = repository(&[("a.txt", "a\n")]);
     git(&house, &["checkout", "-q", "-b", "feature/x"]);
-    house.write("m.toml", isolated("one", "", "until test -e \"$GO\"; do sleep 0.05; done; echo 1 > one.txt"));
+    house.write(
+        "m.toml",
+        isolated("one", "", "until test -e \"$GO\"; do sleep 0.05; done; echo 1 > one.txt"),
+    );
     let go = house.path(".callboard/go").display().to_string();
     let manifest = house.read("m.toml").replace("$GO", &go);
     house.write("m.toml", manifest);
@@ -242,7 +255,10 @@ fn orc_63_a_failed_creation_leaves_no_branch() {
     assert_eq!(code, 3, "{report:#}");
     let one = task(&report, "one");
     assert_eq!((&one["reason"]["kind"], &one["attempts"]), (&json!("start_failed"), &json!(1)));
-    assert!(one["reason"]["message"].as_str().unwrap().contains("no worktree can be made"), "{one}");
+    assert!(
+        one["reason"]["message"].as_str().unwrap().contains("no worktree can be made"),
+        "{one}"
+    );
     assert_eq!((worktrees(&house), branches(&house)), (vec![], vec![]));
     assert_eq!(git(&house, &["worktree", "list"]).lines().count(), 1);
 }
@@ -252,8 +268,11 @@ fn orc_64_only_what_is_clean_merged_and_unused_goes() {
     let house = repository(&[("a.txt", "a\n")]);
     let commit = "git -c user.name=w -c user.email=w@x commit -qam mine";
     let (code, report) = house.run(
-        &(isolated("commits", "retries = 1", &format!("if [ $CALLBOARD_ATTEMPT = 1 ]; then echo b > a.txt; {commit}; fi; false"))
-            + &isolated("leaves", "", "echo x > untracked; false")
+        &(isolated(
+            "commits",
+            "retries = 1",
+            &format!("if [ $CALLBOARD_ATTEMPT = 1 ]; then echo b > a.txt; {commit}; fi; false"),
+        ) + &isolated("leaves", "", "echo x > untracked; false")
             + &isolated("nothing", "", "false")),
     );
     assert_eq!(code, 1, "{report:#}");
@@ -262,16 +281,26 @@ fn orc_64_only_what_is_clean_merged_and_unused_goes() {
     let kept = [folder.join("commits"), folder.join("leaves")];
     assert_eq!(worktrees(&house), kept);
     assert_eq!(task(&report, "leaves")["worktree"]["kept"], json!([kept[1]]));
-    assert_eq!(branches(&house), [format!("callboard/{run}/commits"), format!("callboard/{run}/leaves")]);
+    assert_eq!(
+        branches(&house),
+        [format!("callboard/{run}/commits"), format!("callboard/{run}/leaves")]
+    );
     for flags in [&[][..], &["--apply"]] {
         let said = gc(&house, flags);
-        let whys: Vec<&str> = said["kept"].as_array().unwrap().iter().map(|it| it["why"].as_str().unwrap()).collect();
+        let whys: Vec<&str> =
+            said["kept"].as_array().unwrap().iter().map(|it| it["why"].as_str().unwrap()).collect();
         assert!(whys[0].contains("not merged"), "{said:#}");
         assert!(whys[1].contains("not committed"), "{said:#}");
         assert_eq!(worktrees(&house), kept);
     }
     let doctor = house.call(&["doctor", "--json"]).json();
-    let finding = doctor["findings"].as_array().unwrap().iter().find(|it| it["id"] == "worktrees").unwrap().clone();
+    let finding = doctor["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|it| it["id"] == "worktrees")
+        .unwrap()
+        .clone();
     assert_eq!(finding["level"], "note", "{finding}");
     // Once the user has taken what is in them, they go.
     git(&house, &["merge", "-q", &format!("callboard/{run}/commits")]);
@@ -317,7 +346,15 @@ fn orc_67_paths_are_paths() {
     std::fs::write(root.join("-dash"), "d").unwrap();
     std::fs::write(root.join("new\nline"), "n").unwrap();
     std::fs::create_dir(root.join("sub dir")).unwrap();
-    std::fs::write(root.join("sub dir/m.toml"), isolated("a b$(id)", "", "pwd; printf 1 >> $'new\\nline'; printf 2 > -- ; printf x > -x; printf z > $'\\xff'") + "[[task]]\nid = \"shared\"\nrun = \"pwd\"\n").unwrap();
+    std::fs::write(
+        root.join("sub dir/m.toml"),
+        isolated(
+            "a b$(id)",
+            "",
+            "pwd; printf 1 >> $'new\\nline'; printf 2 > -- ; printf x > -x; printf z > $'\\xff'",
+        ) + "[[task]]\nid = \"shared\"\nrun = \"pwd\"\n",
+    )
+    .unwrap();
     git_in(&house, &root, &["add", "-A"]);
     git_in(&house, &root, &["commit", "-q", "-m", "x"]);
     let mut command = house.command(&["run", "m.toml", "--json"]);
@@ -340,7 +377,9 @@ fn orc_80_the_callers_own_worktree_is_never_removed() {
     let house = repository(&[("a.txt", "a\n")]);
     let bin = env!("CARGO_BIN_EXE_callboard");
     let root = house.workspace().display().to_string();
-    let collect = format!("'{bin}' gc --apply --json --workspace '{root}' > '{root}/.callboard/said'; pwd -P; test -e a.txt");
+    let collect = format!(
+        "'{bin}' gc --apply --json --workspace '{root}' > '{root}/.callboard/said'; pwd -P; test -e a.txt"
+    );
     let (code, report) = house.run(&isolated("me", "", &collect));
     assert_eq!(code, 0, "{report:#}");
     let said: Value = serde_json::from_str(&house.read(".callboard/said")).unwrap();
@@ -356,7 +395,11 @@ fn files_with_changes_of_the_users_own_are_never_touched() {
     house.write("new.txt", "untracked\n");
     let (code, report) = house.run(
         &(isolated("one", "", "echo mine > a.txt")
-            + &isolated("two", "after = [\"one\"]", "cat a.txt; echo x > new.txt; echo y > secret; git add -f secret")),
+            + &isolated(
+                "two",
+                "after = [\"one\"]",
+                "cat a.txt; echo x > new.txt; echo y > secret; git add -f secret",
+            )),
     );
     assert_eq!(code, 0, "{report:#}");
     assert_eq!(task(&report, "two")["commands"][0]["stdout"], "mine\n");
@@ -385,7 +428,10 @@ fn a_change_elsewhere_in_the_main_worktree_is_in_nobodys_way() {
     assert_eq!(code, 0, "{report:#}");
     // What is not committed is not in the worktree.
     assert_eq!(task(&report, "one")["commands"][0]["stdout"], "b\n");
-    assert_eq!((house.read("a.txt"), house.read("b.txt")), ("mine\n".to_owned(), "the user's own\n".to_owned()));
+    assert_eq!(
+        (house.read("a.txt"), house.read("b.txt")),
+        ("mine\n".to_owned(), "the user's own\n".to_owned())
+    );
     assert_eq!(git(&house, &["status", "--porcelain"]), " M b.txt");
 }
 
@@ -428,9 +474,11 @@ fn what_cannot_be_merged_as_it_is_stays_where_it_is() {
 #[test]
 fn hooks_of_the_user_are_not_run_by_merges_of_ours() {
     let house = repository(&[("a.txt", "a\n")]);
-    for hook in ["post-checkout", "post-merge", "pre-commit", "reference-transaction", "commit-msg"] {
+    for hook in ["post-checkout", "post-merge", "pre-commit", "reference-transaction", "commit-msg"]
+    {
         use std::os::unix::fs::PermissionsExt;
-        let path = house.write(&format!(".git/hooks/{hook}"), "#!/bin/sh\ntouch \"$HOME/hooked\"\nexit 1\n");
+        let path = house
+            .write(&format!(".git/hooks/{hook}"), "#!/bin/sh\ntouch \"$HOME/hooked\"\nexit 1\n");
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
     }
     let (code, report) = house.run(&isolated("one", "", "echo mine > a.txt"));

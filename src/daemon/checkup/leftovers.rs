@@ -1,10 +1,12 @@
 //! What lies about: sockets, sessions without a coordinator, processes without a session, folders
 //! and control groups without either.
 
+use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::Having;
+use crate::daemon::left_worktrees;
 use crate::daemon::lifecycle::RETENTION_MS;
 use crate::daemon::retention;
 use crate::daemon::workspace::Workspace;
@@ -22,6 +24,7 @@ pub(super) fn look(workspace: &Workspace, having: &Having, findings: &mut Vec<Fi
     let sessions = workspace.state().join("sessions");
     findings.push(old_transcripts(&sessions));
     findings.push(groups(having));
+    findings.push(worktrees(workspace));
     if !having.is_vacant() {
         // What lies about is its own to see to, and much of it is in use.
         return;
@@ -50,6 +53,24 @@ fn old_transcripts(sessions: &Path) -> Finding {
         Err(error) => Finding::new(id, Level::Warning, error.to_string(), means)
             .todo("make the state folder readable again"),
     }
+}
+
+fn worktrees(workspace: &Workspace) -> Finding {
+    let (id, means) = ("worktrees", "worktrees that tasks have left, with what is not merged");
+    let left = left_worktrees::look(workspace, &HashSet::new(), false);
+    if left.is_empty() {
+        return Finding::ok(id, "nothing is left over", means);
+    }
+    let words = |it: &left_worktrees::Left| {
+        let why = it.why.as_deref().unwrap_or("all that is in it is merged");
+        format!("`{}`: {why}", it.folder.display())
+    };
+    let mut names: Vec<String> = left.iter().take(NAMED_MAX).map(words).collect();
+    if left.len() > NAMED_MAX {
+        names.push(format!("and {} more", left.len() - NAMED_MAX));
+    }
+    Finding::new(id, Level::Note, names.join("; "), means)
+        .todo("take what you need from them; `callboard gc --apply` removes what is merged")
 }
 
 fn groups(having: &Having) -> Finding {

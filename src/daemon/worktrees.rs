@@ -140,9 +140,10 @@ impl Desk {
                 self.act(Action::Git(Job::Return { tenancy: Box::new(tenancy) }));
             }
             Some(tenancy) => {
-                self.attempt_over(id, task, number, end, now);
+                // Before what may be the run's end: its report names what was kept.
                 let tenancy = Box::new(tenancy);
                 self.act(Action::Git(Job::Remove { tenancy, proof: Proof::Merged }));
+                self.attempt_over(id, task, number, end, now);
             }
             None => self.attempt_over(id, task, number, end, now),
         }
@@ -197,10 +198,10 @@ impl Desk {
         };
         let Some(run) = self.runs.get(&attempt.run) else { return };
         let tenancy = self.tenancy(run, task, returning.number, &returning.session);
-        self.attempt_over(&attempt.run, task, returning.number, end, now);
         if let Some(tenancy) = tenancy.map(Box::new) {
             self.act(Action::Git(Job::Remove { tenancy, proof }));
         }
+        self.attempt_over(&attempt.run, task, returning.number, end, now);
     }
 
     /// Removes what earlier coordinators have left of worktrees, as far as that loses nothing.

@@ -458,7 +458,7 @@ fn what_cannot_be_merged_as_it_is_stays_where_it_is() {
     let house = repository(&[("a.txt", "a\n")]);
     let (code, report) = house.run(
         &(isolated("nested", "", "git init -q sub; echo x > sub/f; git -C sub add f; git -C sub -c user.name=w -c user.email=w@x commit -qm x")
-            + &isolated("unmerged", "", "git checkout -q -b side; echo 1 > a.txt; git -c user.name=w -c user.email=w@x commit -qam 1; git checkout -q -; echo 2 > a.txt; git -c user.name=w -c user.email=w@x commit -qam 2; git merge -q side; true")),
+            + &isolated("unmerged", "", "git checkout -q -b side; echo 1 > a.txt; git -c user.name=w -c user.email=w@x commit -qam 1; git checkout -q -; echo 2 > a.txt; git -c user.name=w -c user.email=w@x commit -qam 2; git -c user.name=w -c user.email=w@x merge -q side; true")),
     );
     assert_eq!(code, 1, "{report:#}");
     for (id, word) in [("nested", "sub"), ("unmerged", "a.txt")] {

@@ -14,6 +14,8 @@ mod command;
 mod creation;
 mod drive;
 mod git;
+mod merging;
+mod publishing;
 mod removal;
 mod returning;
 mod scratch;

@@ -11,7 +11,7 @@
 //! Each reference moves from the value that was looked at, or not at all; and whatever is cut off in
 //! between is done again from the start, to the same end.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::command::{Git, Machine, Output, Step};
 use super::creation::NOTHING;
@@ -19,9 +19,9 @@ use super::scratch::Scratch;
 use crate::domain::worktree::{Base, Returned, Tenancy, lead_of};
 
 /// How often a merge is done again when the branch moves meanwhile.
-const ROUNDS_MAX: u32 = 6;
+pub(super) const ROUNDS_MAX: u32 = 6;
 /// The line of a merge's message that says whose it is.
-const TRAILER: &str = "Callboard-Attempt";
+pub(super) const TRAILER: &str = "Callboard-Attempt";
 
 /// What is to come back.
 #[derive(Clone, Debug)]
@@ -68,24 +68,24 @@ pub enum End {
 #[derive(Debug)]
 pub struct Returning {
     pub(super) work: Work,
-    at: At,
+    pub(super) at: At,
     /// The commit that the worktree has checked out.
-    head: String,
+    pub(super) head: String,
     /// The last commit of the work.
-    result: String,
+    pub(super) result: String,
     /// What the result is merged with, and whether that is the lead.
-    tip: String,
-    has_lead: bool,
+    pub(super) tip: String,
+    pub(super) has_lead: bool,
     /// The merge.
-    merged: String,
+    pub(super) merged: String,
     /// Where the target is checked out.
-    home: Option<PathBuf>,
-    rounds: u32,
-    scratch: Option<Scratch>,
+    pub(super) home: Option<PathBuf>,
+    pub(super) rounds: u32,
+    pub(super) scratch: Option<Scratch>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum At {
+pub(super) enum At {
     Status,
     Head,
     Add,
@@ -127,42 +127,42 @@ impl Returning {
         }
     }
 
-    fn tenancy(&self) -> &Tenancy {
+    pub(super) fn tenancy(&self) -> &Tenancy {
         &self.work.tenancy
     }
 
-    fn label(&self) -> String {
+    pub(super) fn label(&self) -> String {
         let attempt = &self.tenancy().attempt;
         format!("{}/{}", attempt.run, one_line(attempt.task.as_str()))
     }
 
-    fn trailer(&self) -> String {
+    pub(super) fn trailer(&self) -> String {
         format!("{TRAILER}: {}#{}", self.label(), self.tenancy().attempt.attempt)
     }
 
-    fn own(&self) -> String {
+    pub(super) fn own(&self) -> String {
         format!("refs/heads/{}", self.tenancy().branch)
     }
 
-    fn lead(&self) -> String {
+    pub(super) fn lead(&self) -> String {
         format!("refs/heads/{}", lead_of(&self.tenancy().attempt.run))
     }
 
-    fn target(&self) -> String {
+    pub(super) fn target(&self) -> String {
         format!("refs/heads/{}", self.tenancy().target.as_deref().unwrap_or_default())
     }
 
-    fn inside(&mut self, at: At, args: &[&str]) -> Step<End> {
+    pub(super) fn inside(&mut self, at: At, args: &[&str]) -> Step<End> {
         self.at = at;
         Step::Git(Git::new(&self.work.tenancy.folder, args))
     }
 
-    fn git(&mut self, at: At, args: &[&str]) -> Step<End> {
+    pub(super) fn git(&mut self, at: At, args: &[&str]) -> Step<End> {
         self.at = at;
         Step::Git(Git::new(&self.work.tenancy.repository, args))
     }
 
-    fn done(&self, merged: Option<String>, held: Option<String>) -> Step<End> {
+    pub(super) fn done(&self, merged: Option<String>, held: Option<String>) -> Step<End> {
         let tenancy = self.tenancy();
         let into = tenancy.target.clone().filter(|_| merged.is_some() && held.is_none());
         let commit = (!self.has_nothing()).then(|| self.result.clone());
@@ -175,16 +175,14 @@ impl Returning {
         }))
     }
 
-    fn broken(output: &Output) -> Step<End> {
+    pub(super) fn broken(output: &Output) -> Step<End> {
         Step::Done(End::Broken { why: output.trouble() })
     }
 
-    fn has_nothing(&self) -> bool {
+    pub(super) fn has_nothing(&self) -> bool {
         let (Base::Commit { commit } | Base::Merged { or: commit, .. }) = &self.tenancy().base;
         self.result == *commit
     }
-
-    // Capture.
 
     fn status(&mut self, output: &Output) -> Step<End> {
         if !output.is_ok() {
@@ -253,7 +251,7 @@ impl Returning {
         self.git(At::OwnTip, &["rev-parse", "-q", "--verify", &own])
     }
 
-    fn own_tip(&mut self, output: &Output) -> Step<End> {
+    pub(super) fn own_tip(&mut self, output: &Output) -> Step<End> {
         let tip = output.line();
         if !output.is_ok() {
             return self.move_own(NOTHING);
@@ -274,168 +272,6 @@ impl Returning {
             At::OwnMoved,
             &["update-ref", "-m", "callboard: what a task left", &own, &result, from],
         )
-    }
-
-    // Merge.
-
-    fn captured(&mut self) -> Step<End> {
-        if self.has_nothing() {
-            return self.done(None, None);
-        }
-        if self.tenancy().target.is_none() {
-            return self.done(None, Some("it is to stay on its branch".to_owned()));
-        }
-        self.merge_anew()
-    }
-
-    fn merge_anew(&mut self) -> Step<End> {
-        self.rounds += 1;
-        if self.rounds > ROUNDS_MAX {
-            return Step::Done(End::Broken { why: "the branch moved again and again".to_owned() });
-        }
-        let lead = self.lead();
-        self.git(At::Lead, &["rev-parse", "-q", "--verify", &lead])
-    }
-
-    fn meet(&mut self, tip: String) -> Step<End> {
-        self.tip = tip;
-        let (result, tip) = (self.result.clone(), self.tip.clone());
-        self.git(At::Done, &["merge-base", "--is-ancestor", &result, &tip])
-    }
-
-    fn merge(&mut self) -> Step<End> {
-        if self.work.is_old_git {
-            return self.begin_scratch();
-        }
-        let (tip, result) = (self.tip.clone(), self.result.clone());
-        let args =
-            ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", &tip, &result];
-        self.git(At::Merge, &args)
-    }
-
-    fn merge_tried(&mut self, output: &Output) -> Step<End> {
-        let mut records = output.records();
-        match (output.code, records.next()) {
-            (Some(0), Some(tree)) => {
-                let tree = String::from_utf8_lossy(tree).trim_end().to_owned();
-                self.commit_merge(&tree)
-            }
-            (Some(1), Some(_)) => match records.next() {
-                Some(path) => self.conflict(path),
-                None => Self::broken(output),
-            },
-            // Before 2.38 there is no such option.
-            (Some(129), _) => self.begin_scratch(),
-            _ => Self::broken(output),
-        }
-    }
-
-    fn begin_scratch(&mut self) -> Step<End> {
-        let scratch = Scratch::new(self.work.scratch.clone(), self.work.tenancy.repository.clone());
-        let step = self.scratch.insert(scratch).begin(&self.tip, &self.result);
-        self.at = At::Scratch;
-        Step::Git(step)
-    }
-
-    fn scratch_went(&mut self, output: &Output) -> Step<End> {
-        let Some(scratch) = &mut self.scratch else { return Self::broken(output) };
-        match scratch.hears(output) {
-            Step::Git(git) => Step::Git(git),
-            Step::Done(Ok(tree)) => self.commit_merge(&tree),
-            Step::Done(Err(Some(path))) => self.conflict(&path),
-            Step::Done(Err(None)) => Step::Done(End::Broken {
-                why: "the merge in a worktree of its own failed".to_owned(),
-            }),
-        }
-    }
-
-    fn commit_merge(&mut self, tree: &str) -> Step<End> {
-        let message = format!("Merge task {}\n\n{}", self.label(), self.trailer());
-        let (tip, result) = (self.tip.clone(), self.result.clone());
-        let args = ["commit-tree", tree, "-p", &tip, "-p", &result, "-m", &message];
-        self.git(At::MergeCommit, &args)
-    }
-
-    fn conflict(&mut self, path: &[u8]) -> Step<End> {
-        let path = String::from_utf8_lossy(path).into_owned();
-        let (Base::Commit { commit: base } | Base::Merged { or: base, .. }) =
-            self.tenancy().base.clone();
-        let range = format!("{base}..{}", self.tip);
-        let format = format!("--format=%H%n%ct%n%(trailers:key={TRAILER},valueonly)");
-        let literal = format!(":(literal,top){path}");
-        let args = ["log", "-1", "--first-parent", "-m", &format, "-s", &range, "--", &literal];
-        self.git(At::Who { path: path.clone() }, &args)
-    }
-
-    fn blamed(&self, path: String, output: &Output) -> Step<End> {
-        let text = output.line();
-        let mut lines = text.lines();
-        let commit = lines.next().unwrap_or(&self.tip).to_owned();
-        let since = lines.next().and_then(|seconds| seconds.parse().ok()).unwrap_or(0);
-        let holder = lines.next().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned);
-        Step::Done(End::Conflict { path, holder, commit, since })
-    }
-
-    // Publish.
-
-    fn publish(&mut self, output: &Output) -> Step<End> {
-        if !output.is_ok() {
-            return Self::broken(output);
-        }
-        self.home = checked_out(&output.stdout, &self.target());
-        match self.home.clone() {
-            Some(home) => {
-                self.at = At::Publish;
-                let args = ["merge", "-q", "--ff-only", "--no-overwrite-ignore", "--no-stat"];
-                let mut git = Git::new(&home, args).long();
-                git.args.push(self.merged.clone().into());
-                Step::Git(git)
-            }
-            None if self.has_lead => {
-                // Only forward: what others have put there stays.
-                let refs = format!("{}:{}", self.merged, self.target());
-                let args = ["fetch", "-q", "--no-tags", "--no-write-fetch-head", ".", &refs];
-                self.git(At::Publish, &args)
-            }
-            None => {
-                let (target, merged, tip) = (self.target(), self.merged.clone(), self.tip.clone());
-                self.git(
-                    At::Publish,
-                    &["update-ref", "-m", "callboard: merged a task", &target, &merged, &tip],
-                )
-            }
-        }
-    }
-
-    fn published(&mut self, output: &Output) -> Step<End> {
-        if output.is_ok() {
-            if !self.has_lead {
-                return self.done(Some(self.merged.clone()), None);
-            }
-            let (lead, tip) = (self.lead(), self.tip.clone());
-            return self.git(At::DropLead, &["update-ref", "-d", &lead, &tip]);
-        }
-        let why = match &self.home {
-            Some(home) => format!("`{}` cannot take it: {}", home.display(), output.trouble()),
-            None => output.trouble(),
-        };
-        let target = self.target();
-        self.git(At::Moved { why }, &["rev-parse", "-q", "--verify", &target])
-    }
-
-    /// Whether the branch had only moved meanwhile.
-    fn refused(&mut self, why: String, output: &Output) -> Step<End> {
-        if output.is_ok() && !self.has_lead && output.line() != self.tip {
-            return self.merge_anew();
-        }
-        self.hold(why)
-    }
-
-    fn hold(&mut self, why: String) -> Step<End> {
-        let (lead, merged) = (self.lead(), self.merged.clone());
-        let from = if self.has_lead { self.tip.clone() } else { NOTHING.to_owned() };
-        let at = At::Hold { why };
-        self.git(at, &["update-ref", "-m", "callboard: held a merge", &lead, &merged, &from])
     }
 }
 
@@ -490,14 +326,17 @@ impl Machine for Returning {
             }),
             // An earlier coordinator had merged it, or the task itself.
             At::Done if output.is_ok() && !self.has_lead => self.done(Some(self.tip.clone()), None),
-            At::Done if output.is_ok() => self
-                .done(Some(self.tip.clone()), Some("what was merged before it is held".to_owned())),
+            // It is among what is held: that may go on by now.
+            At::Done if output.is_ok() => {
+                self.merged.clone_from(&self.tip);
+                self.find_home()
+            }
             At::Done => self.merge(),
             At::Merge => self.merge_tried(output),
             At::Scratch => self.scratch_went(output),
             At::MergeCommit => {
                 self.merged = line;
-                self.git(At::Where, &["worktree", "list", "--porcelain", "-z"])
+                self.find_home()
             }
             At::Who { path } => self.blamed(path, output),
             At::Where => self.publish(output),
@@ -508,20 +347,6 @@ impl Machine for Returning {
             At::DropLead => self.done(Some(self.merged.clone()), None),
         }
     }
-}
-
-/// Where a branch is checked out, of what `worktree list --porcelain -z` says.
-fn checked_out(list: &[u8], branch: &str) -> Option<PathBuf> {
-    use std::os::unix::ffi::OsStrExt;
-    let mut folder = None;
-    for field in list.split(|byte| *byte == 0) {
-        if let Some(path) = field.strip_prefix(b"worktree ") {
-            folder = Some(Path::new(std::ffi::OsStr::from_bytes(path)).to_owned());
-        } else if field.strip_prefix(b"branch ") == Some(branch.as_bytes()) {
-            return folder;
-        }
-    }
-    None
 }
 
 /// A name on one line of a message, so that it adds none of its own.

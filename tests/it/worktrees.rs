@@ -486,3 +486,99 @@ fn hooks_of_the_user_are_not_run_by_merges_of_ours() {
     assert!(!house.root().join("home/hooked").exists());
     assert_eq!(house.read("a.txt"), "mine\n");
 }
+
+fn coordinator(house: &House) -> String {
+    let lock: Value = serde_json::from_str(&house.read(".callboard/lock")).unwrap();
+    lock["pid"].to_string()
+}
+
+fn kill(pid: &str) {
+    assert!(Command::new("kill").args(["-KILL", pid]).status().unwrap().success());
+}
+
+#[test]
+fn a_merge_whose_coordinator_is_killed_is_done_once() {
+    let house = repository(&[("f", "1\n2\n3\n4\n5\n"), (".gitattributes", "f merge=slow\n")]);
+    let root = house.workspace().display().to_string();
+    let driver = format!("touch {root}/.callboard/merging; sleep 2; git merge-file %A %O %B");
+    git(&house, &["config", "merge.slow.driver", &driver]);
+    let wait = "until git log --format=%s main | grep -q 'Merge task'; do sleep 0.05; done; ";
+    house.write(
+        "m.toml",
+        isolated("a", "", "sed -i 1s/1/one/ f")
+            + &isolated("b", "", &format!("{wait}sed -i 5s/5/five/ f")),
+    );
+    let run = house.command(&["run", "m.toml", "--json", "--jobs", "2"]).spawn().unwrap();
+    exists(&house, ".callboard/merging");
+    kill(&coordinator(&house));
+    let called = finish(run);
+    assert_eq!(called.code, 0, "{called:?}");
+    assert_eq!(house.read("f"), "one\n2\n3\n4\nfive\n");
+    assert_eq!(git(&house, &["rev-list", "--count", "--merges", "main"]), "2");
+    let report = called.json();
+    assert_eq!(task(&report, "b")["attempts"], 1, "{report:#}");
+    for id in ["a", "b"] {
+        assert_eq!(task(&report, id)["worktree"]["returned"]["into"], "main", "{report:#}");
+    }
+    assert_eq!((worktrees(&house), branches(&house)), (vec![], vec![]));
+}
+
+#[test]
+fn worktrees_outlast_their_coordinator() {
+    let house = repository(&[("a.txt", "a\n")]);
+    let root = house.workspace().display().to_string();
+    let waits = |id: &str| {
+        let go = format!("until test -e {root}/.callboard/go; do sleep 0.05; done");
+        isolated(id, "", &format!("echo {id} > {id}.txt; touch {root}/.callboard/{id}; {go}"))
+    };
+    house.write("m.toml", waits("good") + &waits("gone") + &waits("lost"));
+    let run = house.command(&["run", "m.toml", "--json", "--jobs", "3"]).spawn().unwrap();
+    for id in ["good", "gone", "lost"] {
+        exists(&house, &format!(".callboard/{id}"));
+    }
+    let first = coordinator(&house);
+    let lost = house.call(&["task", "show", "lost", "--json"]).json();
+    let lost = lost["session_id"].as_str().unwrap();
+    let sessions = house.call(&["status", "--json"]).json()["sessions"].as_array().unwrap().clone();
+    let lost = sessions.iter().find(|it| it["session_id"] == lost).unwrap();
+    let stat = std::fs::read_to_string(format!("/proc/{}/status", lost["pid"])).unwrap();
+    let holder = stat.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim();
+    kill(&first);
+    kill(holder);
+    wait_for("another coordinator", || {
+        let text = house.read(".callboard/lock");
+        let pid = serde_json::from_str::<Value>(&text).map(|lock| lock["pid"].to_string());
+        pid.is_ok_and(|pid| pid != first).then_some(()).ok_or(text)
+    });
+    let gone = worktrees(&house).into_iter().find(|path| path.ends_with("gone")).unwrap();
+    std::fs::remove_dir_all(gone).unwrap();
+    wait_for("the vanished one to be noticed", || {
+        let shown = house.call(&["task", "show", "gone", "--json"]);
+        shown.stdout.contains("workspace_missing").then_some(()).ok_or(format!("{shown:?}"))
+    });
+    house.write(".callboard/go", "");
+    let report = finish(run).json();
+    assert_eq!(task(&report, "good")["state"], "succeeded", "{report:#}");
+    assert_eq!(house.read("good.txt"), "good\n");
+    assert_eq!(task(&report, "gone")["reason"]["kind"], "workspace_missing");
+    let lost = task(&report, "lost");
+    assert_eq!(lost["reason"]["kind"], "lost", "{lost:#}");
+    // It had left a file.
+    assert_eq!(lost["worktree"]["kept"].as_array().unwrap().len(), 1, "{lost:#}");
+    assert_eq!(worktrees(&house).len(), 1);
+}
+
+#[test]
+fn a_task_may_go_to_a_branch_of_its_own() {
+    let house = repository(&[("a.txt", "a\n")]);
+    let (code, report) = house.run(&isolated(
+        "one",
+        "",
+        "git checkout -q -b mine; echo 1 > b; git add b; \
+         git -c user.name=w -c user.email=w@x commit -qm mine; echo 2 > c",
+    ));
+    assert_eq!(code, 0, "{report:#}");
+    assert_eq!((house.read("b"), house.read("c")), ("1\n".to_owned(), "2\n".to_owned()));
+    // It has not asked for more to be put there.
+    assert_eq!(git(&house, &["log", "-1", "--format=%s", "mine"]), "mine");
+}

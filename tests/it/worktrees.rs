@@ -531,6 +531,7 @@ fn worktrees_outlast_their_coordinator() {
         let go = format!("until test -e {root}/.callboard/go; do sleep 0.05; done");
         isolated(id, "", &format!("echo {id} > {id}.txt; touch {root}/.callboard/{id}; {go}"))
     };
+    house.write("agents.toml", "[[agent]]\nname = \"many\"\nadapter = \"shell\"\ncapacity = 3\n");
     house.write("m.toml", waits("good") + &waits("gone") + &waits("lost"));
     let run = house.command(&["run", "m.toml", "--json", "--jobs", "3"]).spawn().unwrap();
     for id in ["good", "gone", "lost"] {

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use super::inbox::ConnectionId;
-use super::repository::Job;
 use super::sessions::Asker;
 use super::shelf::Entry;
 use super::story::{CommandStory, ReportDraft};
+use super::worktrees::repository::Job;
 use crate::control::Response;
 use crate::domain::board::BoardEntry;
 use crate::domain::event::Stamped;

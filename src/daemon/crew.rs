@@ -12,17 +12,18 @@ use super::action::{Action, ExecForm};
 use super::desk::Folders;
 use super::inbox::{ConnectionId, Event};
 use super::rejoining::{lost_ticket, unknown_ticket};
-use super::repository::Repository;
 use super::sessions::{Asker, EXEC_KEEP};
 use super::shelf::{Entry, Writers};
 use super::stage::{make_private, start_stage};
 use super::story::CommandStory;
-use super::worktree_watch::Watch;
+use super::worktrees::repository::Repository;
+use super::worktrees::watch::Watch;
 use super::{adoption, probe, reading, reports, retention, shelf};
 use crate::board::Board;
 use crate::control::{Answer, Failure, FailureKind, Notice, Response};
 use crate::domain::board::{BoardEntry, BoardView};
 use crate::domain::ids::{SessionId, WorkspaceId};
+use crate::domain::process::ProcessIdentity;
 use crate::domain::session::SessionSpec;
 use crate::domain::time::Timestamp;
 use crate::session::identity;
@@ -52,7 +53,7 @@ pub(super) struct Crew {
     links: HashMap<SessionId, Link>,
     clients: HashMap<ConnectionId, Client>,
     records: Writers,
-    repository: Repository,
+    pub(super) repository: Repository,
     /// Held while the journal is being tidied.
     tidying: retention::Turn,
     /// True while the board has entries that its snapshot file lacks.
@@ -146,16 +147,7 @@ impl Crew {
                 }
             }
             Action::Forget { session, tmp } => self.forget(&session, tmp),
-            Action::Sweep { session, dead, mut kept } => {
-                let inbox = self.inbox.clone();
-                kept.extend(i32::try_from(self.stage.pid()));
-                tokio::task::spawn_blocking(move || {
-                    // Whatever is a child of ours and not among these is taken for a stray.
-                    let _no_git_runs = crate::worktree::pause();
-                    let survivors = sweep::strays(&session, dead.as_ref(), &kept);
-                    drop(inbox.blocking_send(Event::Swept { session, survivors }));
-                });
-            }
+            Action::Sweep { session, dead, kept } => self.sweep(session, dead, kept),
             Action::Kill { session, holder } => {
                 // Its link's end is what tells that it is gone.
                 self.links.remove(&session);
@@ -209,6 +201,17 @@ impl Crew {
         }
     }
 
+    fn sweep(&self, session: SessionId, dead: Option<ProcessIdentity>, mut kept: Vec<i32>) {
+        let inbox = self.inbox.clone();
+        kept.extend(i32::try_from(self.stage.pid()));
+        tokio::task::spawn_blocking(move || {
+            // Whatever is a child of ours and not among these is taken for a stray.
+            let _no_git_runs = crate::worktree::pause();
+            let survivors = sweep::strays(&session, dead.as_ref(), &kept);
+            drop(inbox.blocking_send(Event::Swept { session, survivors }));
+        });
+    }
+
     fn answer_exec(
         &mut self,
         connection: ConnectionId,
@@ -243,9 +246,10 @@ impl Crew {
     }
 
     /// Looks for orphans and old transcripts, away from the loop.
-    fn tidy(&self, open: Vec<SessionId>, retention_ms: u64, orphans: bool, now: Timestamp) {
+    fn tidy(&mut self, open: Vec<SessionId>, retention_ms: u64, orphans: bool, now: Timestamp) {
         let (sessions, socket) = (self.folders.sessions.clone(), self.folders.socket.clone());
         let (journal, turn) = (self.folders.journal.clone(), self.tidying.clone());
+        self.repository.look_for_leftovers(&open);
         if orphans {
             let known = open.iter().cloned().collect();
             tokio::spawn(adoption::close_stragglers(self.folders.doors.clone(), self.epoch, known));
@@ -407,27 +411,6 @@ impl Crew {
         }
     }
 
-    fn finish_run(&mut self, draft: super::story::ReportDraft, followers: Vec<ConnectionId>) {
-        let board = self.view();
-        let runs = self.folders.runs.clone();
-        let inbox = self.inbox.clone();
-        let has_worktrees = draft.report.tasks.iter().any(|task| task.worktree.is_some());
-        let finish = move || {
-            let report = reports::build(draft, board);
-            if let Err(error) = reports::write(&reports::file(&runs, &report.run_id), &report) {
-                tracing::error!(run = %report.run_id, %error, "the run's report cannot be written");
-            }
-            let report = Box::new(report);
-            drop(inbox.blocking_send(Event::RunReported { report, followers }));
-        };
-        if has_worktrees {
-            // Behind the removals: it names what was kept.
-            self.repository.then(finish);
-        } else {
-            tokio::task::spawn_blocking(finish);
-        }
-    }
-
     fn post(&mut self, seq: u64, entry: BoardEntry) {
         self.board_changed = true;
         let key = entry.key.clone();
@@ -436,7 +419,7 @@ impl Crew {
         }
     }
 
-    fn view(&self) -> BoardView {
+    pub(super) fn view(&self) -> BoardView {
         self.board.view(&self.workspace).unwrap_or_else(|error| {
             tracing::error!(%error, "the board cannot be read");
             BoardView::of(self.workspace.clone(), Vec::new())

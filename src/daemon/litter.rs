@@ -9,10 +9,9 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 
 use super::clock::Clock;
-use super::left_worktrees;
-use super::repository;
 use super::retention;
 use super::workspace::Workspace;
+use super::worktrees::{left, repository};
 use crate::domain::ids::SessionId;
 use crate::domain::result::SCHEMA_VERSION;
 use crate::domain::time::Timestamp;
@@ -114,13 +113,13 @@ pub fn collect(
     // Before they go, to know their size.
     let sizes = worktree_sizes(workspace);
     let mut kept = Vec::new();
-    for left in left_worktrees::look(workspace, &open, apply) {
-        let bytes = sizes.get(&left.folder).copied().unwrap_or(0);
-        match left.why {
-            Some(why) => kept.push(Kept { path: left.folder, why }),
+    for found in left::look(workspace, &open, apply) {
+        let bytes = sizes.get(&found.folder).copied().unwrap_or(0);
+        match found.why {
+            Some(why) => kept.push(Kept { path: found.folder, why }),
             None => items.push(Litter {
                 kind: "worktree",
-                path: left.folder,
+                path: found.folder,
                 bytes,
                 why: "all that is in it is merged".to_owned(),
             }),

@@ -55,7 +55,6 @@ impl Desk {
             self.return_again(&run);
             self.go_on(&run, now);
         }
-        self.remove_left_worktrees();
     }
 
     fn recall_runs(&mut self, recall: Recall, unreported: &BTreeSet<RunId>, now: Timestamp) {

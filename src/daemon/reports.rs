@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use super::story::ReportDraft;
-use super::{reading, repository, shelf};
+use super::worktrees::repository;
+use super::{reading, shelf};
 use crate::domain::board::BoardView;
 use crate::domain::ids::RunId;
 use crate::report::record::RunReport;

@@ -159,10 +159,7 @@ impl Desk {
             Err(failure) => return self.refuse(connection, id, failure),
         };
         if let Some(inside) = &parent {
-            // Nobody sits at an agent's terminal.
-            options.attended = false;
-            let most = self.jobs_inside(inside).unwrap_or(options.jobs);
-            options.jobs = options.jobs.min(most);
+            self.limit_inside(inside, &mut options);
         }
         self.used_for_run();
         self.heed(plan.session_defaults);
@@ -183,18 +180,17 @@ impl Desk {
             now,
         );
         let schedule = Schedule::new(&plan, selected.as_deref(), &options);
-        let tasks = plan.tasks.iter().map(|_| TaskRecord::default()).collect();
         self.runs.insert(
             run.clone(),
             Run {
                 id: run.clone(),
+                tasks: untouched(&plan),
                 plan: Arc::new(plan),
                 parent,
                 options,
                 schedule,
                 started_at: now,
                 ended: None,
-                tasks,
                 env,
                 detached: detach,
                 client: (!detach).then_some(connection),
@@ -213,6 +209,14 @@ impl Desk {
         self.run_step(&run, Event::Begin, now);
     }
 
+    /// What a run from inside of a session may not have.
+    fn limit_inside(&self, inside: &SessionId, options: &mut RunOptions) {
+        // Nobody sits at an agent's terminal.
+        options.attended = false;
+        let most = self.jobs_inside(inside).unwrap_or(options.jobs);
+        options.jobs = options.jobs.min(most);
+    }
+
     /// Whether the run may be this client's own, which asks for it a second time.
     fn is_known_to(&self, connection: ConnectionId, run: &RunId) -> bool {
         let is_known =
@@ -225,40 +229,6 @@ impl Desk {
         let is_known =
             self.runs.contains_key(run) || self.past.iter().any(|line| line.run_id == *run);
         letters::is_run(run.as_str()) && !is_known
-    }
-
-    pub(super) fn watch_run(
-        &mut self,
-        connection: ConnectionId,
-        id: u64,
-        run: &RunId,
-        now: Timestamp,
-    ) {
-        if let Some(live) = self.runs.get_mut(run)
-            && live.ended.is_none()
-        {
-            if !live.followers.contains(&connection) {
-                live.followers.push(connection);
-            }
-            if let Some(report) = self.opening_report(run, now) {
-                self.reply(connection, id, Answer::Report { report });
-            }
-            return;
-        }
-        let call = crate::control::Call::Report { run: run.clone() };
-        self.asked(connection, crate::control::Request { id, call }, now);
-    }
-
-    /// What whoever follows a run begins with. Counts are enough, and at once: news follows right
-    /// behind.
-    pub(super) fn opening_report(
-        &self,
-        run: &RunId,
-        now: Timestamp,
-    ) -> Option<Box<crate::report::record::RunReport>> {
-        let mut report = Box::new(self.report_draft(run, now)?.report);
-        report.tasks.clear();
-        Some(report)
     }
 
     pub(super) fn cancel_run(
@@ -429,6 +399,10 @@ impl Desk {
             self.respond(*connection, Response::Notice { notice });
         }
     }
+}
+
+fn untouched(plan: &Plan) -> Vec<TaskRecord> {
+    plan.tasks.iter().map(|_| TaskRecord::default()).collect()
 }
 
 fn run_is_taken(run: &RunId) -> Failure {

@@ -6,9 +6,13 @@
 //!                                    └─ otherwise ─────────────────────────────► AttemptEnded ─► Remove
 //! ```
 
+pub(super) mod left;
+pub(super) mod repository;
+pub(super) mod watch;
+
+use self::repository::Job;
 use super::action::Action;
 use super::desk::Desk;
-use super::repository::Job;
 use super::runs::Run;
 use super::sessions::Asker;
 use super::warming::BRISK_MS;
@@ -202,16 +206,6 @@ impl Desk {
             self.act(Action::Git(Job::Remove { tenancy, proof }));
         }
         self.attempt_over(&attempt.run, task, returning.number, end, now);
-    }
-
-    /// Removes what earlier coordinators have left of worktrees, as far as that loses nothing.
-    pub(super) fn remove_left_worktrees(&mut self) {
-        let attempts =
-            self.runs.values().flat_map(|run| run.attempts.values().map(|live| &live.session));
-        let returning =
-            self.runs.values().flat_map(|run| run.returning.values().map(|it| &it.session));
-        let open = self.sessions.keys().chain(attempts).chain(returning).cloned().collect();
-        self.act(Action::Git(Job::Leftovers { open }));
     }
 
     fn live_attempt(&self, attempt: &AttemptId) -> Option<(RunId, usize)> {

@@ -46,7 +46,6 @@ static TURN: Mutex<()> = Mutex::new(());
 
 /// No call goes on while this is held: for whoever ends or buries children that it does not know. It
 /// waits for the call that does.
-#[must_use]
 pub fn pause() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }

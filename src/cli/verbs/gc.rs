@@ -52,7 +52,8 @@ fn words(collection: &Collection) -> String {
         text.push_str(&line);
     }
     for Kept { path, why } in &collection.kept {
-        text.push_str(&format!("worktree `{}` stays: {why}\n", path.display()));
+        let line = format!("worktree `{}` stays: {why}\n", path.display());
+        text.push_str(&line);
     }
     let total = format!("{} things, {} bytes", collection.items.len(), collection.bytes);
     let end = match (collection.items.is_empty(), collection.applied) {

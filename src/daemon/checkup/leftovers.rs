@@ -6,10 +6,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::Having;
-use crate::daemon::left_worktrees;
 use crate::daemon::lifecycle::RETENTION_MS;
 use crate::daemon::retention;
 use crate::daemon::workspace::Workspace;
+use crate::daemon::worktrees::left;
 use crate::domain::ids::SessionId;
 use crate::report::checkup::{Finding, Level};
 use crate::session::shells::driver_folder;
@@ -57,17 +57,17 @@ fn old_transcripts(sessions: &Path) -> Finding {
 
 fn worktrees(workspace: &Workspace) -> Finding {
     let (id, means) = ("worktrees", "worktrees that tasks have left, with what is not merged");
-    let left = left_worktrees::look(workspace, &HashSet::new(), false);
-    if left.is_empty() {
+    let found = left::look(workspace, &HashSet::new(), false);
+    if found.is_empty() {
         return Finding::ok(id, "nothing is left over", means);
     }
-    let words = |it: &left_worktrees::Left| {
+    let words = |it: &left::Left| {
         let why = it.why.as_deref().unwrap_or("all that is in it is merged");
         format!("`{}`: {why}", it.folder.display())
     };
-    let mut names: Vec<String> = left.iter().take(NAMED_MAX).map(words).collect();
-    if left.len() > NAMED_MAX {
-        names.push(format!("and {} more", left.len() - NAMED_MAX));
+    let mut names: Vec<String> = found.iter().take(NAMED_MAX).map(words).collect();
+    if found.len() > NAMED_MAX {
+        names.push(format!("and {} more", found.len() - NAMED_MAX));
     }
     Finding::new(id, Level::Note, names.join("; "), means)
         .todo("take what you need from them; `callboard gc --apply` removes what is merged")

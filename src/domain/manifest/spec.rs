@@ -102,13 +102,13 @@ fn check_service(draft: &Draft, findings: &mut Findings<'_>) {
 fn check_merge(draft: &Draft, findings: &mut Findings<'_>) {
     let isolated = draft.isolation.is_some_and(|isolation| !isolation.is_shared());
     // What stands in `[defaults]` is meant for the other tasks.
-    let own = draft.merge.as_ref().filter(|merge| merge.span.start > draft.header.start);
+    let kept = draft.merge.as_ref().filter(|merge| merge.value == MergeWay::Keep);
+    let own = kept.filter(|merge| merge.span.start > draft.header.start);
     if let (false, Some(merge)) = (isolated, own) {
         let hint = "add isolation = \"worktree\"".to_owned();
         findings.absent(merge.span.clone(), "the task has no worktree to `merge`", hint);
     }
-    let keeps = draft.merge.as_ref().is_some_and(|merge| merge.value == MergeWay::Keep);
-    if let (true, false, Some(service)) = (isolated, keeps, &draft.service) {
+    if let (true, None, Some(service)) = (isolated, kept, &draft.service) {
         let hint = "write merge = \"keep\"".to_owned();
         let message =
             "a service in a worktree ends with its run: nothing is left then to merge it for";

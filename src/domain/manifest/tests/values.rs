@@ -160,7 +160,7 @@ const VALUES: &[Said] = &[
     (
         "run = 'x'\nisolation = 'worktree'\nservice = { ready = 'log:up' }",
         &[
-            "5:11: a service in a worktree ends with its run: nothing is left then to merge it for | \
+            "5:21: a service in a worktree ends with its run: nothing is left then to merge it for | \
            write merge = \"keep\"",
         ],
     ),

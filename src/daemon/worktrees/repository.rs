@@ -9,16 +9,16 @@ use std::sync::mpsc as std_mpsc;
 
 use tokio::sync::mpsc;
 
-use super::inbox::Event;
-use super::sessions::Asker;
 use crate::control::Submit;
+use crate::daemon::inbox::Event;
+use crate::daemon::sessions::Asker;
 use crate::domain::ids::{AttemptId, RunId, SessionId, TaskId};
 use crate::domain::worktree::{Base, Tenancy, folder_of};
 use crate::worktree::{Creation, End, Proof, Removal, Removed, Returning, Survey, Work, drive};
 
 /// What it can be asked for. At most one of a kind goes on for each attempt, and attempts are few.
 #[derive(Debug)]
-pub(super) enum Job {
+pub(in crate::daemon) enum Job {
     /// Find out where a run begins. Comes back as `Event::Surveyed`.
     Survey {
         /// Who submits it.
@@ -55,10 +55,12 @@ pub(super) enum Job {
 type Work0 = Box<dyn FnOnce() + Send>;
 
 /// The coordinator's end of the thread.
-pub(super) struct Repository {
+pub(in crate::daemon) struct Repository {
     worktrees: PathBuf,
     inbox: mpsc::Sender<Event>,
     work: Option<std_mpsc::Sender<Work0>>,
+    /// What earlier coordinators have left has been looked at.
+    has_looked: bool,
 }
 
 impl std::fmt::Debug for Repository {
@@ -69,12 +71,20 @@ impl std::fmt::Debug for Repository {
 
 impl Repository {
     /// For worktrees in that folder. The thread is started when there is something to do.
-    pub(super) fn new(worktrees: PathBuf, inbox: mpsc::Sender<Event>) -> Self {
-        Self { worktrees, inbox, work: None }
+    pub(in crate::daemon) fn new(worktrees: PathBuf, inbox: mpsc::Sender<Event>) -> Self {
+        Self { worktrees, inbox, work: None, has_looked: false }
+    }
+
+    /// Removes what earlier coordinators have left, as far as that loses nothing, but for what these
+    /// sessions have; the first time.
+    pub(in crate::daemon) fn look_for_leftovers(&mut self, open: &[SessionId]) {
+        if !std::mem::replace(&mut self.has_looked, true) && self.worktrees.exists() {
+            self.take(Job::Leftovers { open: open.iter().cloned().collect() });
+        }
     }
 
     /// Has a job done.
-    pub(super) fn take(&mut self, job: Job) {
+    pub(in crate::daemon) fn take(&mut self, job: Job) {
         let (worktrees, inbox) = (self.worktrees.clone(), self.inbox.clone());
         self.then(move || {
             if let Some(event) = perform(job, &worktrees) {
@@ -84,7 +94,7 @@ impl Repository {
     }
 
     /// Has something done behind all jobs so far.
-    pub(super) fn then(&mut self, work: impl FnOnce() + Send + 'static) {
+    pub(in crate::daemon) fn then(&mut self, work: impl FnOnce() + Send + 'static) {
         let queue = self.work.get_or_insert_with(|| {
             let (sender, receiver) = std_mpsc::channel::<Work0>();
             std::thread::spawn(move || receiver.into_iter().for_each(|work| work()));
@@ -150,7 +160,7 @@ fn make(worktrees: &Path, mut tenancy: Tenancy) -> Result<(), String> {
 }
 
 /// Removes a worktree, or marks it as kept.
-pub(super) fn remove(worktrees: &Path, tenancy: Tenancy, proof: Proof) -> Removed {
+pub(in crate::daemon) fn remove(worktrees: &Path, tenancy: Tenancy, proof: Proof) -> Removed {
     let removal = Removal::new(tenancy.clone(), proof);
     let is_missing = tenancy.folder.symlink_metadata().is_err();
     let mut removal = if is_missing { removal.of_missing() } else { removal };
@@ -171,7 +181,7 @@ pub(super) fn remove(worktrees: &Path, tenancy: Tenancy, proof: Proof) -> Remove
 }
 
 /// The worktrees that are on record.
-pub(super) fn all(worktrees: &Path) -> Vec<Tenancy> {
+pub(in crate::daemon) fn all(worktrees: &Path) -> Vec<Tenancy> {
     let folders = std::fs::read_dir(worktrees).into_iter().flatten().flatten();
     let files =
         folders.flat_map(|run| std::fs::read_dir(run.path()).into_iter().flatten().flatten());
@@ -184,7 +194,7 @@ pub(super) fn all(worktrees: &Path) -> Vec<Tenancy> {
 }
 
 /// The worktrees of a task that were kept once its attempts were over.
-pub(super) fn kept(worktrees: &Path, run: &RunId, task: &TaskId) -> Vec<String> {
+pub(in crate::daemon) fn kept(worktrees: &Path, run: &RunId, task: &TaskId) -> Vec<String> {
     let of_task = |tenancy: &Tenancy| {
         tenancy.is_settled && tenancy.attempt.run == *run && tenancy.attempt.task == *task
     };

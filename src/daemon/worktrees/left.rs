@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::ownership;
 use super::repository;
-use super::workspace::Workspace;
+use crate::daemon::ownership;
+use crate::daemon::workspace::Workspace;
 use crate::domain::ids::SessionId;
 use crate::domain::worktree::Tenancy;
 use crate::session::{door, sweep};
@@ -14,7 +14,7 @@ use crate::worktree::{Proof, Removal, Removed, drive};
 
 /// One that is there.
 #[derive(Debug)]
-pub(super) struct Left {
+pub(in crate::daemon) struct Left {
     /// Where.
     pub folder: PathBuf,
     /// Why it stays; `None` when nothing is lost with it.
@@ -23,7 +23,11 @@ pub(super) struct Left {
 
 /// Looks at all of them, and removes those that can go where that is asked for. Those of sessions that
 /// are `open`, or wait for a coordinator, are in use.
-pub(super) fn look(workspace: &Workspace, open: &HashSet<SessionId>, apply: bool) -> Vec<Left> {
+pub(in crate::daemon) fn look(
+    workspace: &Workspace,
+    open: &HashSet<SessionId>,
+    apply: bool,
+) -> Vec<Left> {
     let worktrees = workspace.state().join("worktrees");
     let me = std::process::id();
     let has_coordinator = ownership::held(workspace.root()).is_some_and(|holder| holder.pid != me);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::inbox::Event;
+use crate::daemon::inbox::Event;
 use crate::domain::ids::AttemptId;
 
 /// How often it is looked for. A watch of the kernel's would cost one of the user's few.
@@ -15,11 +15,15 @@ const EVERY: Duration = Duration::from_millis(250);
 
 /// Looks after one worktree for as long as it is there.
 #[derive(Debug)]
-pub(super) struct Watch(JoinHandle<()>);
+pub(in crate::daemon) struct Watch(JoinHandle<()>);
 
 impl Watch {
     /// Tells the inbox once when the folder is gone.
-    pub(super) fn begin(attempt: AttemptId, folder: PathBuf, inbox: mpsc::Sender<Event>) -> Self {
+    pub(in crate::daemon) fn begin(
+        attempt: AttemptId,
+        folder: PathBuf,
+        inbox: mpsc::Sender<Event>,
+    ) -> Self {
         Self(tokio::spawn(async move {
             while !is_gone(&folder) {
                 tokio::time::sleep(EVERY).await;

@@ -6,6 +6,8 @@
 //!                                    └─ otherwise ─────────────────────────────► AttemptEnded ─► Remove
 //! ```
 
+use std::path::Path;
+
 pub(super) mod left;
 pub(super) mod repository;
 pub(super) mod watch;
@@ -194,7 +196,10 @@ impl Desk {
                 self.record(Record::AttemptReturned { attempt: attempt.clone(), returned }, now);
                 AttemptEnd::Succeeded
             }
-            other => failed(other, now),
+            other => {
+                let prefix = run.origin.as_ref().map(|origin| origin.prefix.clone());
+                failed(other, &prefix.unwrap_or_default(), now)
+            }
         };
         let proof = match end {
             AttemptEnd::Succeeded | AttemptEnd::Conflict { .. } => Proof::OnBranch,
@@ -247,9 +252,11 @@ impl Desk {
 }
 
 /// What an attempt comes to whose work could not be merged.
-fn failed(end: End, now: Timestamp) -> AttemptEnd {
+fn failed(end: End, prefix: &Path, now: Timestamp) -> AttemptEnd {
     let (reason, environment) = match end {
         End::Conflict { path, holder, commit, since } => {
+            // As all resources, relative to the workspace's root where it is below that.
+            let path = Path::new(&path).strip_prefix(prefix).unwrap_or(Path::new(&path)).display();
             let conflict = Conflict {
                 resource: format!("file/{path}"),
                 mode: "merge".to_owned(),

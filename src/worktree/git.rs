@@ -5,8 +5,7 @@ use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use super::command::{Git, Output};
@@ -16,7 +15,10 @@ const QUICK: Duration = Duration::from_secs(60);
 /// And one that writes out whole trees.
 const LONG: Duration = Duration::from_secs(600);
 /// How much is kept of what it writes.
-const BYTES_MAX: u64 = 16 * 1024 * 1024;
+const BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// How long its output may take to end once it has.
+const DRAIN: Duration = Duration::from_secs(5);
+const NOT_WHOLE: &str = "its output did not end, or is too long";
 const PAUSE_MIN: Duration = Duration::from_micros(500);
 const PAUSE_MAX: Duration = Duration::from_millis(10);
 
@@ -104,18 +106,31 @@ fn finish(mut child: Child, limit: Duration) -> Output {
             }
         }
     };
-    let stdout = stdout.join().unwrap_or_default();
-    let said = stderr.join().unwrap_or_default();
-    let stderr = trouble.unwrap_or_else(|| String::from_utf8_lossy(&said).into_owned());
-    Output { code, stdout, stderr }
+    // Half of an output is none: nothing may be concluded from what it lacks.
+    let (stdout, said) = (whole(&stdout), whole(&stderr));
+    let trouble = trouble.or_else(|| stdout.is_none().then(|| NOT_WHOLE.to_owned()));
+    let code = code.filter(|_| trouble.is_none());
+    let stderr =
+        trouble.unwrap_or_else(|| String::from_utf8_lossy(&said.unwrap_or_default()).into_owned());
+    Output { code, stdout: stdout.unwrap_or_default(), stderr }
 }
 
-fn read(stream: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+/// Reads all of it away from here, and keeps what there is room for.
+fn read(stream: Option<impl Read + Send + 'static>) -> mpsc::Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::sync_channel(1);
     std::thread::spawn(move || {
         let mut kept = Vec::new();
-        let Some(mut stream) = stream else { return kept };
-        drop(stream.by_ref().take(BYTES_MAX).read_to_end(&mut kept));
-        drop(std::io::copy(&mut stream, &mut std::io::sink()));
-        kept
-    })
+        if let Some(mut stream) = stream {
+            drop(stream.by_ref().take(BYTES_MAX).read_to_end(&mut kept));
+            drop(std::io::copy(&mut stream, &mut std::io::sink()));
+        }
+        drop(sender.send(kept));
+    });
+    receiver
+}
+
+/// What was read, if that was all. Something that git has left running may hold a stream open.
+fn whole(stream: &mpsc::Receiver<Vec<u8>>) -> Option<Vec<u8>> {
+    let kept = stream.recv_timeout(DRAIN).ok()?;
+    ((kept.len() as u64) < BYTES_MAX).then_some(kept)
 }

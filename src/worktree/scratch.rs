@@ -11,6 +11,7 @@ pub(super) struct Scratch {
     folder: PathBuf,
     repository: PathBuf,
     result: String,
+    tip: String,
     at: At,
     end: Merged,
 }
@@ -19,6 +20,8 @@ pub(super) type Merged = Result<String, Option<Vec<u8>>>;
 
 #[derive(Clone, Copy, Debug)]
 enum At {
+    /// What a crash may have left.
+    Clear,
     Make,
     Merge,
     Tree,
@@ -28,20 +31,32 @@ enum At {
 
 impl Scratch {
     pub(super) fn new(folder: PathBuf, repository: PathBuf) -> Self {
-        Self { folder, repository, result: String::new(), at: At::Make, end: Err(None) }
+        Self {
+            folder,
+            repository,
+            result: String::new(),
+            tip: String::new(),
+            at: At::Clear,
+            end: Err(None),
+        }
     }
 
     pub(super) fn begin(&mut self, tip: &str, result: &str) -> Git {
         result.clone_into(&mut self.result);
-        let mut git =
-            Git::new(&self.repository, ["worktree", "add", "-q", "--force", "--detach"]).long();
-        git.args.push(self.folder.clone().into());
-        git.args.push(tip.into());
-        git
+        tip.clone_into(&mut self.tip);
+        self.removal()
     }
 
     pub(super) fn hears(&mut self, output: &Output) -> Step<Merged> {
         match self.at {
+            At::Clear => {
+                self.at = At::Make;
+                let args = ["worktree", "add", "-q", "--force", "--detach"];
+                let mut git = Git::new(&self.repository, args).long();
+                git.args.push(self.folder.clone().into());
+                git.args.push(self.tip.clone().into());
+                Step::Git(git)
+            }
             At::Make if output.is_ok() => {
                 let args = ["merge", "-q", "--no-commit", "--no-ff", "--no-edit", &self.result];
                 self.at = At::Merge;
@@ -71,8 +86,12 @@ impl Scratch {
 
     fn remove(&mut self) -> Step<Merged> {
         self.at = At::Remove;
+        Step::Git(self.removal())
+    }
+
+    fn removal(&self) -> Git {
         let mut git = Git::new(&self.repository, ["worktree", "remove", "--force"]).long();
         git.args.push(self.folder.clone().into());
-        Step::Git(git)
+        git
     }
 }

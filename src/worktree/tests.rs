@@ -154,14 +154,15 @@ fn a_git_without_merge_tree_gets_a_worktree_for_the_merge() {
     let tree = ("write-tree", 0, "merged\n");
     let moved = ("update-ref -m callboard: merged a task", 0, "");
     let merge = ("merge -q --no-commit --no-ff", 0, "");
-    let lines = [usage, made, merge, tree, gone, COMMITTED, ELSEWHERE, moved];
+    let none = ("worktree remove --force", 128, "not a working tree");
+    let lines = [usage, none, made, merge, tree, gone, COMMITTED, ELSEWHERE, moved];
     returns(&lines, &returned(true, None));
     let names = ("diff --name-only -z --diff-filter=U", 0, "a\0");
     let merge = ("merge -q --no-commit --no-ff", 1, "");
     let who = ("log -1", 0, "c\n1\n\n");
     let conflict =
         End::Conflict { path: "a".to_owned(), holder: None, commit: "c".to_owned(), since: 1 };
-    returns(&[usage, made, merge, names, gone, who], &conflict);
+    returns(&[usage, none, made, merge, names, gone, who], &conflict);
 }
 
 #[test]

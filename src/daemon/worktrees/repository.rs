@@ -120,7 +120,7 @@ fn perform(job: Job, worktrees: &Path) -> Option<Event> {
         Job::Return { tenancy } => {
             let tenancy = recorded(worktrees, *tenancy);
             let attempt = tenancy.attempt.clone();
-            let scratch = worktrees.join(folder_of(&attempt)).with_extension("merge");
+            let scratch = beside(worktrees, &attempt, ".merge");
             let work = Work { tenancy, scratch, is_old_git: false };
             let why = || End::Broken { why: "git does not come to an end".to_owned() };
             let end = drive(&mut Returning::new(work)).unwrap_or_else(why);
@@ -210,8 +210,12 @@ fn all_of(worktrees: &Path, run: &RunId) -> Vec<Tenancy> {
 }
 
 fn file_of(worktrees: &Path, attempt: &AttemptId) -> PathBuf {
+    beside(worktrees, attempt, ".json")
+}
+
+fn beside(worktrees: &Path, attempt: &AttemptId, ending: &str) -> PathBuf {
     let mut file = worktrees.join(folder_of(attempt)).into_os_string();
-    file.push(".json");
+    file.push(ending);
     file.into()
 }
 

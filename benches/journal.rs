@@ -141,6 +141,7 @@ fn submitted(run: RunId) -> Event {
         allowed: Default::default(),
         detached: true,
         open_ended: false,
+        origin: None,
         parent: None,
     }
 }

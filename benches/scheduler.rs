@@ -111,6 +111,7 @@ fn story(run: &str, tasks: usize, is_standing: bool) -> Vec<Fact> {
         allowed: BTreeMap::new(),
         detached: true,
         open_ended: is_standing,
+        origin: None,
         parent: None,
     }];
     facts.extend(added.into_iter().map(|task| Fact::TaskAdded {
@@ -238,6 +239,8 @@ fn plan(count: usize, after: After) -> Plan {
         artifacts: vec![],
         policy: Default::default(),
         publish: Default::default(),
+        isolation: Default::default(),
+        merge: Default::default(),
     });
     Plan {
         workspace_id: None,

@@ -28,6 +28,7 @@ pub mod adapter;
 pub mod board;
 pub mod journal;
 pub mod session;
+pub mod worktree;
 
 // The shell.
 pub mod daemon;

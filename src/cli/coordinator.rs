@@ -18,7 +18,7 @@ use crate::control::{Answer, Call};
 use crate::daemon;
 use crate::daemon::http::{HttpOptions, HttpPlace};
 use crate::daemon::litter::{self, LitterError, RETENTION_MS};
-pub(super) use crate::daemon::litter::{Collection, Litter};
+pub(super) use crate::daemon::litter::{Collection, Kept, Litter};
 use crate::daemon::ownership::{self, TakeError, held};
 use crate::daemon::serve::{ServeError, ServeOptions, serve};
 use crate::daemon::shelf;
@@ -307,7 +307,13 @@ pub(super) fn collect(told: Option<&Path>, apply: bool) -> Result<Collection, Fa
     let around = look(told)?;
     let Some(workspace) = Workspace::look(&places()?, &around.root)? else {
         let schema_version = crate::domain::result::SCHEMA_VERSION;
-        return Ok(Collection { schema_version, applied: apply, bytes: 0, items: Vec::new() });
+        return Ok(Collection {
+            schema_version,
+            applied: apply,
+            bytes: 0,
+            items: Vec::new(),
+            kept: Vec::new(),
+        });
     };
     let agents = load_agents(None, &around.root)?;
     let retention_ms = agents.session_defaults.retention_ms.unwrap_or(RETENTION_MS);

@@ -19,6 +19,7 @@ use crate::domain::ids::{RunId, WorkspaceId};
 use crate::domain::outcome::{RunOutcome, TaskCause, TaskReason, TaskState};
 use crate::domain::plan::Plan;
 use crate::domain::result::SCHEMA_VERSION;
+use crate::domain::worktree::WorktreeReport;
 use crate::journal::{self, JournalError};
 use crate::report::record::{RunReport, TaskReport};
 use crate::scheduler::recall::{Recall, Recalled};
@@ -273,6 +274,10 @@ fn cut_off_task(recalled: &Recalled, task: usize, state: &Path) -> TaskReport {
         },
         artifacts: Vec::new(),
         remarks: Vec::new(),
+        worktree: recalled
+            .returned
+            .get(&task)
+            .map(|returned| WorktreeReport { returned: Some(returned.clone()), kept: Vec::new() }),
     }
 }
 

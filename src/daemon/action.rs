@@ -6,10 +6,11 @@ use super::inbox::ConnectionId;
 use super::sessions::Asker;
 use super::shelf::Entry;
 use super::story::{CommandStory, ReportDraft};
+use super::worktrees::repository::Job;
 use crate::control::Response;
 use crate::domain::board::{BoardEntry, Version};
 use crate::domain::event::Stamped;
-use crate::domain::ids::{CommandId, RunId, SessionId};
+use crate::domain::ids::{AttemptId, CommandId, RunId, SessionId};
 use crate::domain::process::ProcessIdentity;
 use crate::domain::session::SessionSpec;
 use crate::domain::time::Timestamp;
@@ -170,6 +171,17 @@ pub(super) enum Action {
         request: u64,
         /// Which run.
         run: RunId,
+    },
+    /// Have something done by git. What comes back, comes as an event.
+    Git(Job),
+    /// Look after the worktree of a session's attempt: `Event::WorktreeGone`.
+    Watch {
+        /// The session.
+        session: SessionId,
+        /// The attempt.
+        attempt: AttemptId,
+        /// The worktree.
+        folder: PathBuf,
     },
     /// Build a finished run's report, write it down and send it to those who follow.
     FinishRun {

@@ -10,14 +10,12 @@ use super::desk::{Desk, NO_ROOM};
 use super::names;
 use super::sessions::{Owner, REPORT_KEEP, Session, SessionState};
 use super::story::CommandRecord;
-use super::warming::BRISK_MS;
 use crate::adapter;
 use crate::command::tier;
 use crate::control::{ClosedWhy, Notice};
 use crate::domain::board::Writer;
-use crate::domain::conflict::Party;
 use crate::domain::environment::{self, Layers, Origin, SessionFacts};
-use crate::domain::event::{AttemptEnd, Event as Record};
+use crate::domain::event::Event as Record;
 use crate::domain::ids::{CommandId, RunId, SessionId};
 use crate::domain::outcome::Reason;
 use crate::domain::plan::{Plan, Ready, TaskSpec, Unanswered};
@@ -64,28 +62,7 @@ impl Desk {
                     self.run_step(id, Event::InputAnswered { task, attempt: number }, now);
                 }
                 Do::ServiceReady => self.attempt_is_ready(id, task, number, now),
-                Do::Done { mut end, survivors } => {
-                    if !survivors.is_empty() {
-                        tracing::warn!(run = %id, task, ?survivors, "processes that cannot be ended");
-                    }
-                    if end == AttemptEnd::Succeeded
-                        && let Err(instead) = self.publish(id, task, now)
-                    {
-                        end = instead;
-                    }
-                    let Some(run) = self.runs.get_mut(id) else { return };
-                    let began = run.attempts.remove(&task).map(|live| live.began);
-                    run.brisk = began.is_some_and(|began| now.ms_since(began) < BRISK_MS);
-                    let attempt = run.attempt_id(task, number);
-                    let ended = Record::AttemptEnded { attempt: attempt.clone(), end: end.clone() };
-                    self.record_durably(ended, now);
-                    let backs_off = matches!(end, AttemptEnd::Conflict { .. });
-                    self.run_step(id, Event::AttemptEnded { task, attempt: number, end }, now);
-                    self.party_ends(&Party::Attempt { attempt }, now);
-                    if backs_off {
-                        self.tell_wanted(now);
-                    }
-                }
+                Do::Done { end, survivors } => self.attempt_done(id, task, end, &survivors, now),
             }
         }
     }
@@ -162,13 +139,16 @@ impl Desk {
         });
         let profile = spec.shell_profile.then(|| self.profile(&env, &plan, next.agent, spec));
         let shell = spec.shell.unwrap_or(plan.default_shell);
-        let cwd = spec.cwd.as_ref().map_or_else(|| plan.root.clone(), |cwd| plan.root.join(cwd));
+        let root = self.root_of(run, next.task);
+        let cwd = spec.cwd.as_ref().map_or_else(|| root.clone(), |cwd| root.join(cwd));
         let told = owner.told(plan.session_defaults);
         let layers = [&plan.policy, &plan.agents[next.agent].policy, &spec.policy];
         let policy = layers.into_iter().filter(|layer| !layer.is_empty()).cloned().collect();
         let mut session =
             SessionSpec { shell, profile, policy, ..self.session_spec(session, told, &cwd, env) };
-        self.watching.apply(spec.tracing, &mut session);
+        if spec.isolation.is_shared() {
+            self.watching.apply(spec.tracing, &mut session);
+        }
         let resources = spec.resources.and(plan.agents[next.agent].resources);
         session.limits = session.limits.with(resources);
         self.register(&session, owner, now);

@@ -102,11 +102,13 @@ impl Matters {
             | Event::AttemptReady { attempt }
             | Event::ConflictSeen { party: Party::Attempt { attempt }, .. }
             | Event::ContractChanged { attempt, .. }
+            | Event::AttemptReturning { attempt }
+            | Event::AttemptReturned { attempt, .. }
             | Event::AttemptEnded { attempt, .. } => self.whole.contains(&attempt.run),
             Event::SessionOpened { session, .. } => self.open.contains(session),
             Event::SessionClosed { .. }
             | Event::CoordinatorStarted { .. }
-            | Event::ConflictSeen { party: Party::Command { .. }, .. } => false,
+            | Event::ConflictSeen { party: Party::Command { .. } | Party::Commit { .. }, .. } => false,
             Event::Touched { session, .. } => self.open.contains(session),
             Event::CommandStarted { command, .. } | Event::CommandEnded { command, .. } => {
                 self.timed.contains(command)
@@ -161,6 +163,7 @@ mod tests {
             allowed: Default::default(),
             detached: true,
             open_ended: false,
+            origin: None,
             parent: None,
         }
     }

@@ -16,13 +16,17 @@ use super::inbox::{ConnectionId, Event};
 use super::rejoining::{lost_ticket, unknown_ticket};
 use super::sessions::{Asker, EXEC_KEEP};
 use super::shelf::{Entry, Writers};
+use super::stage::{make_private, start_stage};
 use super::story::CommandStory;
+use super::worktrees::repository::Repository;
+use super::worktrees::watch::Watch;
 use super::{adoption, probe, reading, reports, retention, shelf};
 use crate::board::Board;
 use crate::control::{Answer, Failure, FailureKind, Response};
 use crate::domain::board::key::covers;
 use crate::domain::board::{BoardEntry, BoardView, Version};
 use crate::domain::ids::{SessionId, WorkspaceId};
+use crate::domain::process::ProcessIdentity;
 use crate::domain::session::SessionSpec;
 use crate::domain::time::Timestamp;
 use crate::session::identity;
@@ -45,6 +49,7 @@ pub(super) struct Crew {
     links: HashMap<SessionId, Link>,
     clients: Clients,
     records: Writers,
+    pub(super) repository: Repository,
     /// Held while the journal is being tidied.
     tidying: retention::Turn,
     /// True while the board has entries that its snapshot file lacks.
@@ -60,6 +65,8 @@ struct Link {
     asks: Asks,
     /// Tries a service's URL; ends with the link.
     probe: Option<JoinHandle<()>>,
+    /// Looks after its worktree; ends with the link, too.
+    watch: Option<Watch>,
 }
 
 impl Crew {
@@ -75,6 +82,7 @@ impl Crew {
         Self {
             epoch,
             workspace,
+            repository: Repository::new(folders.worktrees(), inbox.clone()),
             folders,
             stage,
             board,
@@ -119,14 +127,7 @@ impl Crew {
                 }
             }
             Action::Forget { session, tmp } => self.forget(&session, tmp),
-            Action::Sweep { session, dead, mut kept } => {
-                let inbox = self.inbox.clone();
-                kept.extend(i32::try_from(self.stage.pid()));
-                tokio::task::spawn_blocking(move || {
-                    let survivors = sweep::strays(&session, dead.as_ref(), &kept);
-                    drop(inbox.blocking_send(Event::Swept { session, survivors }));
-                });
-            }
+            Action::Sweep { session, dead, kept } => self.sweep(session, dead, kept),
             Action::Kill { session, holder } => {
                 // Its link's end is what tells that it is gone.
                 self.links.remove(&session);
@@ -164,6 +165,12 @@ impl Crew {
             Action::SetReportAside { run } => {
                 reports::set_aside(&reports::file(&self.folders.runs, &run))
             }
+            Action::Git(job) => self.repository.take(job),
+            Action::Watch { session, attempt, folder } => {
+                if let Some(link) = self.links.get_mut(&session) {
+                    link.watch = Some(Watch::begin(attempt, folder, self.inbox.clone()));
+                }
+            }
             Action::FinishRun { draft, followers } => self.finish_run(*draft, followers),
             Action::SendBoard { asker, told } => {
                 let mut entries = self.view().entries;
@@ -182,6 +189,17 @@ impl Crew {
             }
             Action::Post { entry, record } => self.post(first_seq + record as u64, entry),
         }
+    }
+
+    fn sweep(&self, session: SessionId, dead: Option<ProcessIdentity>, mut kept: Vec<i32>) {
+        let inbox = self.inbox.clone();
+        kept.extend(i32::try_from(self.stage.pid()));
+        tokio::task::spawn_blocking(move || {
+            // Whatever is a child of ours and not among these is taken for a stray.
+            let _no_git_runs = crate::worktree::pause();
+            let survivors = sweep::strays(&session, dead.as_ref(), &kept);
+            drop(inbox.blocking_send(Event::Swept { session, survivors }));
+        });
     }
 
     fn answer_exec(
@@ -218,9 +236,10 @@ impl Crew {
     }
 
     /// Looks for orphans and old transcripts, away from the loop.
-    fn tidy(&self, open: Vec<SessionId>, retention_ms: u64, orphans: bool, now: Timestamp) {
+    fn tidy(&mut self, open: Vec<SessionId>, retention_ms: u64, orphans: bool, now: Timestamp) {
         let (sessions, socket) = (self.folders.sessions.clone(), self.folders.socket.clone());
         let (journal, turn) = (self.folders.journal.clone(), self.tidying.clone());
+        self.repository.look_for_leftovers(&open);
         if orphans {
             let known = open.iter().cloned().collect();
             tokio::spawn(adoption::close_stragglers(self.folders.doors.clone(), self.epoch, known));
@@ -310,14 +329,14 @@ impl Crew {
         for ask in std::iter::once(Ask::Open { spec: Box::new(spec) }).chain(then) {
             asks.send(&ask).map_err(|e| format!("cannot tell a holder what to open: {e}"))?;
         }
-        self.links.insert(id, Link { asks, probe: None });
+        self.links.insert(id, Link { asks, probe: None, watch: None });
         Ok(())
     }
 
     /// Takes on the link of a holder that was adopted.
     pub(super) fn adopt(&mut self, id: SessionId, link: HolderLink) {
         tokio::spawn(forward(id.clone(), link.facts, self.inbox.clone()));
-        self.links.insert(id, Link { asks: link.asks, probe: None });
+        self.links.insert(id, Link { asks: link.asks, probe: None, watch: None });
     }
 
     /// Says that a session could not be opened, as its holder would have.
@@ -362,20 +381,6 @@ impl Crew {
         }
     }
 
-    fn finish_run(&mut self, draft: super::story::ReportDraft, followers: Vec<ConnectionId>) {
-        let board = self.view();
-        let runs = self.folders.runs.clone();
-        let inbox = self.inbox.clone();
-        tokio::task::spawn_blocking(move || {
-            let report = reports::build(draft, board);
-            if let Err(error) = reports::write(&reports::file(&runs, &report.run_id), &report) {
-                tracing::error!(run = %report.run_id, %error, "the run's report cannot be written");
-            }
-            let report = Box::new(report);
-            drop(inbox.blocking_send(Event::RunReported { report, followers }));
-        });
-    }
-
     fn post(&mut self, seq: u64, entry: BoardEntry) {
         self.board_changed = true;
         let key = entry.key.clone();
@@ -389,7 +394,7 @@ impl Crew {
         }
     }
 
-    fn view(&self) -> BoardView {
+    pub(super) fn view(&self) -> BoardView {
         self.board.view(&self.workspace).unwrap_or_else(|error| {
             tracing::error!(%error, "the board cannot be read");
             BoardView::of(self.workspace.clone(), Vec::new())
@@ -405,19 +410,4 @@ async fn forward(session: SessionId, mut facts: Facts, inbox: mpsc::Sender<Event
         }
     }
     drop(inbox.send(Event::LinkLost { session }).await);
-}
-
-/// Starts the process that forks holders. Its environment is all that `/proc` will ever show of a
-/// holder's: nothing but where programs are.
-///
-/// # Errors
-/// When this program's own file cannot be executed again.
-pub(super) fn start_stage() -> std::io::Result<Stage> {
-    let path = std::env::var("PATH").unwrap_or_default();
-    Stage::start(Path::new("/proc/self/exe"), [("PATH", path.as_str())])
-}
-
-fn make_private(folder: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }

@@ -72,6 +72,13 @@ pub(super) struct Folders {
     pub inputs: PathBuf,
 }
 
+impl Folders {
+    /// `worktrees/` of the state folder.
+    pub(super) fn worktrees(&self) -> PathBuf {
+        self.sessions.with_file_name("worktrees")
+    }
+}
+
 /// How long a coordinator that was started for clients stays without any.
 #[derive(Clone, Copy, Debug)]
 struct Stay {
@@ -224,6 +231,10 @@ impl Desk {
             Event::Swept { session, survivors } => self.swept(&session, survivors, now),
             Event::HttpReady { session, command } => self.service_ready(&session, &command, now),
             Event::RunReported { report, followers } => self.run_reported(report, &followers),
+            Event::Surveyed { asker, submit, found } => self.surveyed(asker, *submit, found, now),
+            Event::WorktreeMade { attempt, made } => self.worktree_made(&attempt, made, now),
+            Event::WorktreeGone { attempt } => self.worktree_gone(&attempt, now),
+            Event::WorktreeReturned { attempt, end } => self.worktree_returned(&attempt, *end, now),
             Event::Terminate => self.terminate(now),
         }
     }

@@ -228,6 +228,7 @@ impl Desk {
                 detached: true,
                 open_ended: true,
                 parent: None,
+                origin: None,
             },
             now,
         );
@@ -247,6 +248,8 @@ impl Desk {
             followers: Vec::new(),
             attempts: BTreeMap::new(),
             stopped: BTreeMap::new(),
+            origin: None,
+            returning: BTreeMap::new(),
             warm: Vec::new(),
             brisk: false,
         };

@@ -107,6 +107,8 @@ impl History {
             Event::Board { entry } => self.board.push((line.seq, entry)),
             Event::AttemptStarted { .. }
             | Event::AttemptReady { .. }
+            | Event::AttemptReturning { .. }
+            | Event::AttemptReturned { .. }
             | Event::AttemptEnded { .. }
             | Event::TaskSettled { .. }
             | Event::TaskAdded { .. }
@@ -171,6 +173,7 @@ mod tests {
             detached: false,
             parent: None,
             open_ended: false,
+            origin: None,
         };
         let ended = Event::RunEnded {
             run: "a".into(),

@@ -172,6 +172,8 @@ impl Desk {
                 let conflict = Box::new(conflict);
                 self.attempt_step(&run, task, attempt::Event::Conflicted { conflict }, now);
             }
+            // A commit touches nothing any more.
+            Party::Commit { .. } => {}
             Party::Command { session, command } => {
                 let Some(record) =
                     self.sessions.get_mut(session).and_then(|session| session.command(command))

@@ -1,12 +1,15 @@
 //! Everything that the coordinator's loop can hear: one closed list.
 
 use super::peers::Peer;
-use crate::control::Request;
-use crate::domain::ids::{CommandId, SessionId};
+use super::sessions::Asker;
+use crate::control::{Request, Submit};
+use crate::domain::ids::{AttemptId, CommandId, SessionId};
 use crate::domain::result::Child;
+use crate::domain::worktree::Origin;
 use crate::report::record::RunReport;
 use crate::session::stream::Outlet;
 use crate::session::wire::Fact;
+use crate::worktree::End;
 
 /// How many events may wait. A full inbox makes doors and links wait, which is the back-pressure
 /// that reaches clients; the loop itself never sends to it.
@@ -71,6 +74,34 @@ pub(super) enum Event {
         report: Box<RunReport>,
         /// Who follows the run.
         followers: Vec<ConnectionId>,
+    },
+    /// It is known where a run begins that is to be submitted.
+    Surveyed {
+        /// Who submits it.
+        asker: Asker,
+        /// The run.
+        submit: Box<Submit>,
+        /// Where it begins, or why it cannot.
+        found: Result<Box<Origin>, String>,
+    },
+    /// An attempt's worktree is there.
+    WorktreeMade {
+        /// Whose.
+        attempt: AttemptId,
+        /// Or why not.
+        made: Result<(), String>,
+    },
+    /// It is there no more, and its attempt runs.
+    WorktreeGone {
+        /// Whose.
+        attempt: AttemptId,
+    },
+    /// What an attempt left in it has come back, or could not.
+    WorktreeReturned {
+        /// Whose.
+        attempt: AttemptId,
+        /// What came of it.
+        end: Box<End>,
     },
     /// SIGTERM or SIGINT: end in order.
     Terminate,

@@ -1,7 +1,7 @@
 //! What a workspace keeps longer than it has to, for whoever wants to see it go at once: a
 //! coordinator removes most of it by itself, in time.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::clock::Clock;
 use super::retention;
 use super::workspace::Workspace;
+use super::worktrees::{left, repository};
 use crate::domain::ids::SessionId;
 use crate::domain::result::SCHEMA_VERSION;
 use crate::domain::time::Timestamp;
@@ -23,7 +24,7 @@ pub use super::lifecycle::RETENTION_MS;
 /// Something that can go.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Litter {
-    /// `transcript`, `segment` or `board`.
+    /// `transcript`, `segment`, `board` or `worktree`.
     pub kind: &'static str,
     /// Where it is.
     pub path: PathBuf,
@@ -44,6 +45,17 @@ pub struct Collection {
     pub bytes: u64,
     /// Each.
     pub items: Vec<Litter>,
+    /// Worktrees of tasks that stay.
+    pub kept: Vec<Kept>,
+}
+
+/// Something that stays.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Kept {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Why it stays.
+    pub why: String,
 }
 
 /// Why it cannot be looked at or removed.
@@ -98,6 +110,21 @@ pub fn collect(
     }
     let boards = boards(workspace, retention_ms).map_err(io(workspace.state()))?;
     items.extend(boards.iter().cloned());
+    // Before they go, to know their size.
+    let sizes = worktree_sizes(workspace);
+    let mut kept = Vec::new();
+    for found in left::look(workspace, &open, apply) {
+        let bytes = sizes.get(&found.folder).copied().unwrap_or(0);
+        match found.why {
+            Some(why) => kept.push(Kept { path: found.folder, why }),
+            None => items.push(Litter {
+                kind: "worktree",
+                path: found.folder,
+                bytes,
+                why: "all that is in it is merged".to_owned(),
+            }),
+        }
+    }
     if apply {
         let now = Clock::start(Timestamp::default()).now();
         retention::sweep(&sessions, &open, retention_ms, now).map_err(io(&sessions))?;
@@ -107,7 +134,12 @@ pub fn collect(
         }
     }
     let bytes = items.iter().map(|item| item.bytes).sum();
-    Ok(Collection { schema_version: SCHEMA_VERSION, applied: apply, bytes, items })
+    Ok(Collection { schema_version: SCHEMA_VERSION, applied: apply, bytes, items, kept })
+}
+
+fn worktree_sizes(workspace: &Workspace) -> HashMap<PathBuf, u64> {
+    let all = repository::all(&workspace.state().join("worktrees")).into_iter();
+    all.map(|tenancy| (tenancy.folder.clone(), size(&tenancy.folder).unwrap_or(0))).collect()
 }
 
 /// Boards that were set aside, and that nobody has looked into for the retention.

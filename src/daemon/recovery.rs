@@ -14,6 +14,7 @@ use super::sessions::{Owner, Session, SessionState};
 use super::shelf::Shelved;
 use super::story::CommandRecord;
 use super::touches::Seen;
+use super::worktrees::Returning;
 use crate::control::ClosedWhy;
 use crate::domain::event::{ClientEnv, Event as Record};
 use crate::domain::ids::{AttemptId, CommandId, RunId, SessionId};
@@ -56,6 +57,7 @@ impl Desk {
         let runs: Vec<RunId> = going.map(|run| run.id.clone()).collect();
         self.hold_again(touched, now);
         for run in runs {
+            self.return_again(&run);
             self.go_on(&run, now);
         }
         self.tell_wanted(now);
@@ -106,6 +108,11 @@ impl Desk {
             self.stay_for_session(now);
         }
         self.meet_attempt(&id, &present.commands, now);
+        if let Some(Owner::Attempt { run, task, .. }) =
+            self.sessions.get(&id).map(|it| it.owner.clone())
+        {
+            self.watch_worktree(&run, task);
+        }
         self.listening(&id, present.ports, now);
         if present.closing {
             let why = if present.told_to_close { ClosedWhy::Closed } else { ClosedWhy::ShellEnded };
@@ -235,6 +242,9 @@ impl Run {
             mut sessions,
             stopped,
             ended,
+            origin,
+            returning: merging,
+            mut returned,
             ..
         } = recalled;
         if ended.is_some() {
@@ -242,7 +252,12 @@ impl Run {
             let _nothing_follows = schedule.step(Event::GoOn, now);
         }
         let mut attempts = BTreeMap::new();
+        let mut returning = BTreeMap::new();
         for (task, number, session) in running {
+            if merging.get(&task) == Some(&number) {
+                returning.insert(task, Returning { number, session });
+                continue;
+            }
             let view = schedule.task(task);
             let machine = Attempt::recalled(&plan.tasks[task], None, now, now);
             let live = Live {
@@ -258,6 +273,7 @@ impl Run {
         }
         let tasks = (0..plan.tasks.len()).map(|task| TaskRecord {
             session: sessions.remove(&task),
+            returned: returned.remove(&task),
             on_shelf: true,
             ..TaskRecord::default()
         });
@@ -278,6 +294,8 @@ impl Run {
             followers: Vec::new(),
             attempts,
             stopped,
+            origin,
+            returning,
             warm: Vec::new(),
             brisk: false,
         }

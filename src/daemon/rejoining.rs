@@ -2,6 +2,7 @@
 
 use super::action::Action;
 use super::desk::{Desk, no_room, not_found};
+use super::inbox::ConnectionId;
 use super::runs::Run;
 use super::sessions::{Asker, Owner};
 use crate::control::{Answer, Call, ClosedWhy, Failure, FailureKind, Request};
@@ -47,6 +48,40 @@ impl Desk {
         }
         let call = Call::WatchRun { run: id.clone() };
         self.asked(connection, Request { id: request, call }, now);
+    }
+
+    pub(super) fn watch_run(
+        &mut self,
+        connection: ConnectionId,
+        id: u64,
+        run: &RunId,
+        now: Timestamp,
+    ) {
+        if let Some(live) = self.runs.get_mut(run)
+            && live.ended.is_none()
+        {
+            if !live.followers.contains(&connection) {
+                live.followers.push(connection);
+            }
+            if let Some(report) = self.opening_report(run, now) {
+                self.reply(connection, id, Answer::Report { report });
+            }
+            return;
+        }
+        let call = crate::control::Call::Report { run: run.clone() };
+        self.asked(connection, crate::control::Request { id, call }, now);
+    }
+
+    /// What whoever follows a run begins with. Counts are enough, and at once: news follows right
+    /// behind.
+    pub(super) fn opening_report(
+        &self,
+        run: &RunId,
+        now: Timestamp,
+    ) -> Option<Box<crate::report::record::RunReport>> {
+        let mut report = Box::new(self.report_draft(run, now)?.report);
+        report.tasks.clear();
+        Some(report)
     }
 
     /// Goes on with a run that has ended without success, or joins one that goes on.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use super::story::ReportDraft;
+use super::worktrees::repository;
 use super::{reading, shelf};
 use crate::domain::board::BoardView;
 use crate::domain::ids::RunId;
@@ -68,6 +69,12 @@ pub(super) fn build(draft: ReportDraft, board: BoardView) -> RunReport {
     for (place, session) in on_shelf {
         if let Some(task) = report.tasks.get_mut(place) {
             task.commands = shelf::results(&sessions, &session, ended);
+        }
+    }
+    let worktrees = sessions.with_file_name("worktrees");
+    for task in &mut report.tasks {
+        if let Some(worktree) = &mut task.worktree {
+            worktree.kept = repository::kept(&worktrees, &report.run_id, &task.id);
         }
     }
     if artifacts.iter().any(|globs| !globs.is_empty()) {

@@ -12,6 +12,7 @@ use super::rejoining::lacks;
 use super::sessions::Asker;
 use super::story::CommandStory;
 use super::warming::Warm;
+use super::worktrees::Returning;
 use crate::control::{Answer, ClosedWhy, Failure, FailureKind, Notice, Response, RunLine, Submit};
 use crate::domain::conflict::{Conflict, Party};
 use crate::domain::event::{CancelWhy, ClientEnv, Event as Record, RunOptions};
@@ -20,6 +21,7 @@ use crate::domain::letters;
 use crate::domain::outcome::{RunOutcome, TaskReason, TaskState};
 use crate::domain::plan::Plan;
 use crate::domain::time::Timestamp;
+use crate::domain::worktree::{Origin, Returned};
 use crate::scheduler::attempt::{self, Attempt};
 use crate::scheduler::event::{Effect, EndWhy, Event};
 use crate::scheduler::{Schedule, Upcoming};
@@ -54,6 +56,10 @@ pub(super) struct Run {
     pub(super) attempts: BTreeMap<usize, Live>,
     /// Attempts that an earlier coordinator has stopped for a conflict.
     pub(super) stopped: BTreeMap<usize, Box<Conflict>>,
+    /// Where it began, when it has tasks with worktrees.
+    pub(super) origin: Option<Box<Origin>>,
+    /// The attempts whose work is being merged.
+    pub(super) returning: BTreeMap<usize, Returning>,
     /// Sessions opened ahead.
     pub(super) warm: Vec<Warm>,
     /// The last attempt was so short that sessions are worth opening ahead.
@@ -73,6 +79,8 @@ pub(super) struct TaskRecord {
     pub prompt: Option<String>,
     /// Contracts that changed while its last attempt ran, and who changed them.
     pub stale: BTreeMap<String, String>,
+    /// What became of what it did in a worktree.
+    pub returned: Option<Returned>,
 }
 
 /// An attempt that runs.
@@ -128,7 +136,13 @@ impl Run {
 }
 
 impl Desk {
-    pub(super) fn submit(&mut self, asker: Asker, submit: Submit, now: Timestamp) {
+    pub(super) fn accept(
+        &mut self,
+        asker: Asker,
+        submit: Submit,
+        origin: Option<Box<Origin>>,
+        now: Timestamp,
+    ) {
         let Asker { connection, request: id } = asker;
         let Submit { plan, selected, mut options, env, run, detach } = submit;
         if let Some(run) = run.as_ref().filter(|run| !self.is_free(run)) {
@@ -152,10 +166,7 @@ impl Desk {
             Err(failure) => return self.refuse(connection, id, failure),
         };
         if let Some(inside) = &parent {
-            // Nobody sits at an agent's terminal.
-            options.attended = false;
-            let most = self.jobs_inside(inside).unwrap_or(options.jobs);
-            options.jobs = options.jobs.min(most);
+            self.limit_inside(inside, &mut options);
         }
         self.used_for_run();
         self.heed(plan.session_defaults);
@@ -171,22 +182,22 @@ impl Desk {
                 detached: detach,
                 parent: parent.clone(),
                 open_ended: false,
+                origin: origin.clone(),
             },
             now,
         );
         let schedule = Schedule::new(&plan, selected.as_deref(), &options);
-        let tasks = plan.tasks.iter().map(|_| TaskRecord::default()).collect();
         self.runs.insert(
             run.clone(),
             Run {
                 id: run.clone(),
+                tasks: untouched(&plan),
                 plan: Arc::new(plan),
                 parent,
                 options,
                 schedule,
                 started_at: now,
                 ended: None,
-                tasks,
                 env,
                 detached: detach,
                 client: (!detach).then_some(connection),
@@ -194,6 +205,8 @@ impl Desk {
                 followers: if detach { Vec::new() } else { vec![connection] },
                 attempts: BTreeMap::new(),
                 stopped: BTreeMap::new(),
+                origin,
+                returning: BTreeMap::new(),
                 warm: Vec::new(),
                 brisk: false,
             },
@@ -202,6 +215,14 @@ impl Desk {
             self.reply(connection, id, Answer::Submitted { run: run.clone(), report });
         }
         self.run_step(&run, Event::Begin, now);
+    }
+
+    /// What a run from inside of a session may not have.
+    fn limit_inside(&self, inside: &SessionId, options: &mut RunOptions) {
+        // Nobody sits at an agent's terminal.
+        options.attended = false;
+        let most = self.jobs_inside(inside).unwrap_or(options.jobs);
+        options.jobs = options.jobs.min(most);
     }
 
     /// Whether the run may be this client's own, which asks for it a second time.
@@ -216,40 +237,6 @@ impl Desk {
         let is_known =
             self.runs.contains_key(run) || self.past.iter().any(|line| line.run_id == *run);
         letters::is_run(run.as_str()) && !is_known
-    }
-
-    pub(super) fn watch_run(
-        &mut self,
-        connection: ConnectionId,
-        id: u64,
-        run: &RunId,
-        now: Timestamp,
-    ) {
-        if let Some(live) = self.runs.get_mut(run)
-            && live.ended.is_none()
-        {
-            if !live.followers.contains(&connection) {
-                live.followers.push(connection);
-            }
-            if let Some(report) = self.opening_report(run, now) {
-                self.reply(connection, id, Answer::Report { report });
-            }
-            return;
-        }
-        let call = crate::control::Call::Report { run: run.clone() };
-        self.asked(connection, crate::control::Request { id, call }, now);
-    }
-
-    /// What whoever follows a run begins with. Counts are enough, and at once: news follows right
-    /// behind.
-    pub(super) fn opening_report(
-        &self,
-        run: &RunId,
-        now: Timestamp,
-    ) -> Option<Box<crate::report::record::RunReport>> {
-        let mut report = Box::new(self.report_draft(run, now)?.report);
-        report.tasks.clear();
-        Some(report)
     }
 
     pub(super) fn cancel_run(
@@ -353,7 +340,9 @@ impl Desk {
         self.record_durably(started, now);
         self.hand_inputs(id, task, &session);
         self.party_begins(Party::Attempt { attempt }, &session);
-        self.attempt_step(id, task, attempt::Event::Begin, now);
+        if !self.make_worktree(id, task, now) {
+            self.attempt_step(id, task, attempt::Event::Begin, now);
+        }
     }
 
     fn moved(
@@ -430,6 +419,10 @@ impl Desk {
             self.respond(*connection, Response::Notice { notice });
         }
     }
+}
+
+fn untouched(plan: &Plan) -> Vec<TaskRecord> {
+    plan.tasks.iter().map(|_| TaskRecord::default()).collect()
 }
 
 fn run_is_taken(run: &RunId) -> Failure {

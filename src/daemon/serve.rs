@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::clock::Clock;
-use super::crew::{Crew, start_stage};
+use super::crew::Crew;
 use super::desk::{Desk, Folders};
 use super::doors;
 use super::history::History;
@@ -22,6 +22,7 @@ use super::ownership::{self, Owner, TakeError};
 use super::ports::Posted;
 use super::reports;
 use super::touches::Watching;
+use super::stage::start_stage;
 use super::workspace::{Places, Workspace, WorkspaceError};
 use super::{adoption, compaction, coordinator};
 use crate::board::{Board, BoardError};

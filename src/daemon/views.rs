@@ -11,6 +11,7 @@ use crate::domain::ids::RunId;
 use crate::domain::outcome::{Reason, TaskCause, TaskReason, TaskState};
 use crate::domain::result::SCHEMA_VERSION;
 use crate::domain::time::Timestamp;
+use crate::domain::worktree::WorktreeReport;
 use crate::report::record::{Escalation, RunReport, TaskReport};
 use crate::scheduler::{Wait, WaitsOn};
 
@@ -150,6 +151,10 @@ impl Desk {
             published: self.published(run, task),
             artifacts: Vec::new(),
             remarks: self.stale_remarks(run, task),
+            worktree: (!spec.isolation.is_shared()).then(|| WorktreeReport {
+                returned: run.tasks[task].returned.clone(),
+                kept: Vec::new(),
+            }),
         }
     }
 

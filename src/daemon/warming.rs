@@ -32,6 +32,8 @@ impl Desk {
             if run.brisk && self.has_room { run.schedule.upcoming() } else { Vec::new() };
         // A folder that what runs now makes anew would not be the one that the shell stands in.
         upcoming.retain(|next| run.plan.tasks[next.task].cwd.is_none());
+        // And one of its own is made when its attempt begins.
+        upcoming.retain(|next| run.plan.tasks[next.task].isolation.is_shared());
         let stale: Vec<Warm> =
             run.warm.extract_if(.., |warm| !upcoming.contains(&warm.next)).collect();
         upcoming.retain(|next| run.warm.iter().all(|warm| warm.next != *next));

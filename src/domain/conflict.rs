@@ -29,14 +29,20 @@ pub enum Party {
         /// Which.
         command: CommandId,
     },
+    /// A commit that is no task's, in the branch that a worktree was to be merged into.
+    Commit {
+        /// Its name.
+        commit: String,
+    },
 }
 
 impl fmt::Display for Party {
-    /// `RUN/TASK` or `session ID`, as reports and board entries name it.
+    /// `RUN/TASK`, `session ID` or `commit NAME`, as reports and board entries name it.
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Attempt { attempt } => write!(to, "{}/{}", attempt.run, attempt.task),
             Self::Command { session, .. } => write!(to, "session {session}"),
+            Self::Commit { commit } => write!(to, "commit {commit:.12}"),
         }
     }
 }

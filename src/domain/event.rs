@@ -12,6 +12,7 @@ use super::plan::{Plan, TaskSpec};
 use super::process::ProcessIdentity;
 use super::session::SessionOwner;
 use super::time::Timestamp;
+use super::worktree::{Origin, Returned};
 
 /// One line of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,6 +48,9 @@ pub enum Event {
         /// True when tasks can be added to it, up to `RunSealed`.
         #[serde(default)]
         open_ended: bool,
+        /// Where it began, when it has tasks with worktrees.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        origin: Option<Box<Origin>>,
     },
     /// A run that was cut off, cancelled or escalated goes on: what has succeeded stays so.
     RunResumed {
@@ -127,6 +131,19 @@ pub enum Event {
     SessionClosed {
         /// The session.
         session: SessionId,
+    },
+    /// An attempt with a worktree has done all that it was to do, and its process tree is gone: what it
+    /// left is about to be merged. Durable before that.
+    AttemptReturning {
+        /// Which.
+        attempt: AttemptId,
+    },
+    /// What became of it; its end comes right behind.
+    AttemptReturned {
+        /// Which.
+        attempt: AttemptId,
+        /// What.
+        returned: Returned,
     },
     /// An attempt is over and its process tree gone.
     AttemptEnded {
@@ -250,6 +267,8 @@ impl Event {
             Self::CommandEnded { .. } => "command_ended",
             Self::SessionOpened { .. } => "session_opened",
             Self::SessionClosed { .. } => "session_closed",
+            Self::AttemptReturning { .. } => "attempt_returning",
+            Self::AttemptReturned { .. } => "attempt_returned",
             Self::AttemptEnded { .. } => "attempt_ended",
             Self::TaskSettled { .. } => "task_settled",
             Self::RunCancelled { .. } => "run_cancelled",

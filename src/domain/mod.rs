@@ -21,3 +21,4 @@ pub mod session;
 pub mod shown_path;
 pub mod size;
 pub mod time;
+pub mod worktree;

@@ -172,6 +172,11 @@ pub enum TaskCause {
         /// Whether it had been ready before.
         ready: bool,
     },
+    /// What it left in its worktree could not be merged; it is all still there.
+    Merge {
+        /// What was in the way.
+        message: String,
+    },
     /// What it was to publish could not be put on the board.
     Publish {
         /// The board key.

@@ -12,6 +12,7 @@ use super::permission::Permissions;
 use super::raw_path;
 use super::session::{SessionDefaults, Shell};
 use super::shown_path;
+use super::worktree::{Isolation, MergeWay};
 
 /// What a run works from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,6 +42,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Whether some task has a worktree of its own.
+    #[must_use]
+    pub fn has_worktrees(&self) -> bool {
+        self.tasks.iter().any(|task| !task.isolation.is_shared())
+    }
+
     /// Whether two plans are of the same agents, with the same defaults around them, whatever their
     /// tasks.
     #[must_use]
@@ -153,6 +160,12 @@ pub struct TaskSpec {
     /// What it puts on the board once it has succeeded, by board key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub publish: BTreeMap<String, Publication>,
+    /// Where its files are.
+    #[serde(default, skip_serializing_if = "Isolation::is_shared")]
+    pub isolation: Isolation,
+    /// How what it did in a worktree comes back.
+    #[serde(default, skip_serializing_if = "MergeWay::is_auto")]
+    pub merge: MergeWay,
 }
 
 /// What a task publishes.
@@ -192,6 +205,8 @@ impl TaskSpec {
             artifacts: Vec::new(),
             policy: Permissions::default(),
             publish: BTreeMap::new(),
+            isolation: Isolation::default(),
+            merge: MergeWay::default(),
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::domain::ids::{AgentName, RunId, SessionId, Tag, TaskId, WorkspaceId};
 use crate::domain::outcome::{RunOutcome, TaskReason, TaskState};
 use crate::domain::result::CommandResult;
 use crate::domain::time::Timestamp;
+use crate::domain::worktree::WorktreeReport;
 
 /// A run, while it goes on or once it has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,6 +81,9 @@ pub struct TaskReport {
     /// What else should be known of its last attempt, in words: a contract that changed while it ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
+    /// What became of its worktree, for a task that has one (`isolation = "worktree"`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<WorktreeReport>,
 }
 
 /// A question that needed a decision.

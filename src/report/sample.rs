@@ -60,6 +60,7 @@ pub(super) fn task(id: &str, state: TaskState, reason: Option<TaskReason>) -> Ta
         published: Vec::new(),
         artifacts: Vec::new(),
         remarks: Vec::new(),
+        worktree: None,
     }
 }
 

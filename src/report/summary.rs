@@ -4,7 +4,9 @@
 use super::classify::FLAKY;
 use super::flaky::{decided, is_flaky};
 use super::record::{RunReport, TaskReport};
-use super::words::{last_lines, one_line, outcome_words, span, state_words, verdict, words};
+use super::words::{
+    last_lines, one_line, outcome_words, span, state_words, verdict, words, worktree_words,
+};
 use crate::domain::outcome::{CommandState, RunOutcome, TaskCause, TaskReason, TaskState};
 use crate::domain::result::CommandResult;
 
@@ -94,7 +96,8 @@ pub fn summary(
 }
 
 fn is_plain_success(task: &TaskReport) -> bool {
-    task.state == TaskState::Succeeded && task.class.is_none() && task.attempts <= 1
+    let has_left = task.worktree.as_ref().is_some_and(|it| !worktree_words(it).is_empty());
+    task.state == TaskState::Succeeded && task.class.is_none() && task.attempts <= 1 && !has_left
 }
 
 fn is_failure(task: &TaskReport) -> bool {
@@ -112,6 +115,7 @@ fn headline(task: &TaskReport, wide: usize, paint: &impl Fn(Tone, &str) -> Strin
         facts.push(format!("succeeded on attempt {}", task.attempts));
     }
     facts.extend(task.reason.as_ref().map(words));
+    facts.extend(task.worktree.iter().flat_map(worktree_words));
     facts.extend(task.class.as_deref().filter(|class| *class != FLAKY).map(str::to_owned));
     if task.attempts > 0 {
         facts.push(span(task.duration_ms));

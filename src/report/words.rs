@@ -5,6 +5,7 @@ use super::record::RunReport;
 use crate::domain::event::CancelWhy;
 use crate::domain::outcome::{Reason, RunOutcome, TaskCause, TaskReason, TaskState};
 use crate::domain::permission::Verdict;
+use crate::domain::worktree::{Returned, WorktreeReport};
 
 /// Longest part of a foreign text that is quoted, in characters.
 const QUOTED: usize = 120;
@@ -84,6 +85,7 @@ pub fn cause_words(cause: &TaskCause) -> String {
             }
         }
         TaskCause::Publish { key, message } => format!("`{key}` cannot be published: {message}"),
+        TaskCause::Merge { message } => format!("its worktree could not be merged: {message}"),
         TaskCause::CoordinatorLost => "the coordinator was gone while it ran".to_owned(),
         TaskCause::ClientLost => "its client was gone".to_owned(),
         TaskCause::ShuttingDown => "the coordinator was told to end".to_owned(),
@@ -197,6 +199,16 @@ pub(super) fn last_lines(text: &str, count: usize) -> Vec<&str> {
         text.lines().rev().skip_while(|line| line.trim().is_empty()).take(count).collect();
     lines.reverse();
     lines
+}
+
+/// What is to be known of a task's worktree: nothing, when all went the plain way.
+pub(super) fn worktree_words(worktree: &WorktreeReport) -> Vec<String> {
+    let mut words = Vec::new();
+    if let Some(Returned { branch, held: Some(why), .. }) = &worktree.returned {
+        words.push(format!("its result stays on `{branch}`: {why}"));
+    }
+    words.extend(worktree.kept.iter().map(|folder| format!("its worktree is kept: {folder}")));
+    words
 }
 
 #[cfg(test)]

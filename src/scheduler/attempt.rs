@@ -72,6 +72,8 @@ pub enum Event {
         /// Processes that nobody here may end.
         survivors: Vec<Child>,
     },
+    /// The folder that it works in is gone, and was its alone.
+    WorkspaceMissing,
     /// Time has passed: `Attempt::deadline` has come.
     Tick,
 }
@@ -171,6 +173,8 @@ pub(super) enum Cause {
         /// The limit in ms.
         limit_ms: u64,
     },
+    /// The folder that it works in is gone.
+    WorkspaceMissing,
 }
 
 /// The command that runs.
@@ -266,6 +270,7 @@ impl Attempt {
             Event::Ended(ended) => self.ended(&ended, now),
             Event::End(why) => self.end(Cause::Asked(why), now),
             Event::Conflicted { conflict } => self.conflicted(conflict, now),
+            Event::WorkspaceMissing => self.end(Cause::WorkspaceMissing, now),
             Event::Closed { survivors } => self.session_over(survivors, Reason::SessionClosed),
             Event::Lost { survivors } => self.session_over(survivors, Reason::Lost),
             Event::Tick => self.tick(now),
@@ -368,6 +373,9 @@ impl Attempt {
         let unanswered = why == Cause::Asked(EndWhy::Unanswered);
         match &mut self.phase {
             Phase::Waiting => self.over(AttemptEnd::Cancelled, vec![]),
+            Phase::Opening if why == Cause::WorkspaceMissing => {
+                self.close(verdict::of_missing(), now)
+            }
             Phase::Opening => self.close(AttemptEnd::Cancelled, now),
             // A question that was answered meanwhile: the attempt goes on.
             Phase::Running(command) if unanswered && command.question.is_none() => {
@@ -383,6 +391,7 @@ impl Attempt {
                     (_, Cause::Conflicted) => {
                         self.conflict.as_ref().map_or(Reason::INTERRUPT, |what| what.reason())
                     }
+                    (_, Cause::WorkspaceMissing) => Reason::WorkspaceMissing,
                     _ => Reason::INTERRUPT,
                 };
                 self.phase = Phase::Ending { command, why };

@@ -30,6 +30,7 @@ mod task;
 mod unfit;
 mod verdict;
 mod view;
+mod whose;
 
 #[cfg(test)]
 mod tests;

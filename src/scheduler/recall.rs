@@ -14,9 +14,11 @@ use crate::domain::ids::{AgentName, AttemptId, RunId, SessionId};
 use crate::domain::outcome::{RunOutcome, TaskState};
 use crate::domain::plan::{Plan, TaskSpec};
 use crate::domain::time::Timestamp;
+use crate::domain::worktree::{Origin, Returned};
 
 use super::event::Event;
 use super::run::Schedule;
+use super::whose::run_of;
 
 pub use super::unfit::{Misfit, Unfit};
 
@@ -64,6 +66,12 @@ pub struct Recalled {
     pub sessions: BTreeMap<usize, SessionId>,
     /// The attempts that are being ended for a conflict.
     pub stopped: BTreeMap<usize, Box<Conflict>>,
+    /// Where it began, when it has tasks with worktrees.
+    pub origin: Option<Box<Origin>>,
+    /// Tasks whose latest attempt had done all that it was to do, and was being merged: with its number.
+    pub returning: BTreeMap<usize, u32>,
+    /// What became of what attempts left in worktrees.
+    pub returned: BTreeMap<usize, Returned>,
     /// How it ended, if it has.
     pub ended: Option<(RunOutcome, u8)>,
     /// Why it was cancelled, if it was.
@@ -199,6 +207,7 @@ impl Recalled {
             detached,
             open_ended,
             parent,
+            origin,
             ..
         } = fact
         else {
@@ -216,6 +225,9 @@ impl Recalled {
             options: options.clone(),
             allowed: allowed.clone(),
             detached: *detached,
+            origin: origin.clone(),
+            returning: BTreeMap::new(),
+            returned: BTreeMap::new(),
             parent: parent.clone(),
             started_at: at,
             last_at: at,
@@ -277,9 +289,20 @@ impl Recalled {
                 }
                 Ok(())
             }
+            Fact::AttemptReturning { attempt } => {
+                let (task, attempt) = self.has_started(attempt)?;
+                self.returning.insert(task, attempt);
+                Ok(())
+            }
+            Fact::AttemptReturned { attempt, returned } => {
+                let (task, _) = self.has_started(attempt)?;
+                self.returned.insert(task, returned.clone());
+                Ok(())
+            }
             Fact::AttemptEnded { attempt, end } => {
                 let (task, attempt) = self.has_started(attempt)?;
                 self.stopped.remove(&task);
+                self.returning.remove(&task);
                 self.hear(Event::AttemptEnded { task, attempt, end: end.clone() }, at);
                 Ok(())
             }
@@ -396,36 +419,6 @@ impl Recalled {
             Some(_) => Ok(()),
             None => Err(Unfit::NoSuchTask(task.to_string())),
         }
-    }
-}
-
-/// The run that an event is of, if it is of one.
-fn run_of(fact: &Fact) -> Option<&RunId> {
-    match fact {
-        Fact::RunSubmitted { run, .. }
-        | Fact::RunResumed { run, .. }
-        | Fact::TaskAdded { run, .. }
-        | Fact::RunSealed { run }
-        | Fact::TaskSettled { run, .. }
-        | Fact::RunCancelled { run, .. }
-        | Fact::TaskCancelled { run, .. }
-        | Fact::TaskRetried { run, .. }
-        | Fact::EscalationRaised { run, .. }
-        | Fact::EscalationResolved { run, .. }
-        | Fact::RunEnded { run, .. } => Some(run),
-        Fact::AttemptStarted { attempt, .. }
-        | Fact::AttemptReady { attempt }
-        | Fact::ContractChanged { attempt, .. }
-        | Fact::ConflictSeen { party: Party::Attempt { attempt }, .. }
-        | Fact::AttemptEnded { attempt, .. } => Some(&attempt.run),
-        Fact::CoordinatorStarted { .. }
-        | Fact::CommandStarted { .. }
-        | Fact::CommandEnded { .. }
-        | Fact::SessionOpened { .. }
-        | Fact::SessionClosed { .. }
-        | Fact::Touched { .. }
-        | Fact::ConflictSeen { party: Party::Command { .. }, .. }
-        | Fact::Board { .. } => None,
     }
 }
 

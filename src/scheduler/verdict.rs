@@ -35,6 +35,7 @@ pub(super) fn of_ending(why: Cause, command: &Command) -> AttemptEnd {
                 reason: TaskReason::Command(Reason::Total { limit_ms }),
             };
         }
+        Cause::WorkspaceMissing => return of_missing(),
     };
     match (why, &command.question) {
         (EndWhy::ServiceDone, _) if command.ready => AttemptEnd::Succeeded,
@@ -44,6 +45,12 @@ pub(super) fn of_ending(why: Cause, command: &Command) -> AttemptEnd {
         }
         _ => AttemptEnd::Cancelled,
     }
+}
+
+/// What an attempt comes to whose own folder is gone. Another one gets another folder.
+pub(super) fn of_missing() -> AttemptEnd {
+    let reason = TaskReason::Command(Reason::WorkspaceMissing);
+    AttemptEnd::Failed { reason, permanent: false, environment: true }
 }
 
 /// How a command ended, as far as its attempt has to know.

@@ -20,6 +20,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("protocol", &["domain", "control"]),
     ("journal", &["domain"]),
     ("board", &["domain"]),
+    ("worktree", &["domain"]),
     ("session", &["domain", "command", "transcript", "policy"]),
     ("adapter", &["domain", "protocol"]),
     (
@@ -37,6 +38,7 @@ const DOORS: &[(&str, &[&str])] = &[
             "board",
             "session",
             "adapter",
+            "worktree",
             "web",
         ],
     ),
@@ -66,7 +68,7 @@ const DOORS_OF_FILES: &[(&str, &[&str])] = &[
 ];
 
 /// Rooms that each touch one outside thing: no door between any two of them.
-const HANDS: &[&str] = &["journal", "board", "session", "adapter"];
+const HANDS: &[&str] = &["journal", "board", "session", "adapter", "worktree"];
 
 /// Rooms that touch no clock, disk, environment, socket, task or randomness of the system.
 const UNTOUCHING: &[&str] =

@@ -41,3 +41,4 @@ mod rust_source;
 mod session;
 mod storage;
 mod touches;
+mod worktrees;

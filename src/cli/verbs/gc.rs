@@ -4,15 +4,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::coordinator::{self, Collection, Litter};
+use crate::cli::coordinator::{self, Collection, Kept, Litter};
 use crate::cli::failure::Failure;
 use crate::cli::{exit, output};
 
 /// Say what the workspace keeps longer than it has to; with --apply, remove it.
 ///
 /// That is what sessions left behind, and segments of the journal that only audits need, older than the
-/// retention (7 days, or `retention` in agents.toml) or beyond their room (2 GiB); and broken boards
-/// that were set aside. A coordinator does the same by itself. What is in use, or is needed to go on, is
+/// retention (7 days, or `retention` in agents.toml) or beyond their room (2 GiB); broken boards that
+/// were set aside; and worktrees of tasks, once all that is in them is merged: the others are named. A coordinator does the same by itself. What is in use, or is needed to go on, is
 /// never among it.
 ///
 /// Exit codes: 0 whatever there is, 2 usage, 3 something cannot be read or removed.
@@ -49,6 +49,10 @@ fn words(collection: &Collection) -> String {
     let mut text = String::new();
     for Litter { kind, path, bytes, why } in &collection.items {
         let line = format!("{kind} `{}`, {bytes} bytes: {why}\n", path.display());
+        text.push_str(&line);
+    }
+    for Kept { path, why } in &collection.kept {
+        let line = format!("worktree `{}` stays: {why}\n", path.display());
         text.push_str(&line);
     }
     let total = format!("{} things, {} bytes", collection.items.len(), collection.bytes);

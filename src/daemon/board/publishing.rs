@@ -39,8 +39,8 @@ impl Desk {
         if spec.publish.is_empty() {
             return Ok(());
         }
-        let folder =
-            spec.cwd.as_ref().map_or_else(|| run.plan.root.clone(), |cwd| run.plan.root.join(cwd));
+        let root = self.root_of(run, task);
+        let folder = spec.cwd.as_ref().map_or_else(|| root.clone(), |cwd| root.join(cwd));
         let writer = crate::domain::board::Writer {
             task: Some(run.label(task)),
             attempt: run.attempt_number(task),

@@ -1,6 +1,7 @@
 //! What lies about: sockets, sessions without a coordinator, processes without a session, folders
 //! and control groups without either.
 
+use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +9,7 @@ use super::Having;
 use crate::daemon::lifecycle::RETENTION_MS;
 use crate::daemon::retention;
 use crate::daemon::workspace::Workspace;
+use crate::daemon::worktrees::left;
 use crate::domain::ids::SessionId;
 use crate::report::checkup::{Finding, Level};
 use crate::session::shells::driver_folder;
@@ -22,6 +24,7 @@ pub(super) fn look(workspace: &Workspace, having: &Having, findings: &mut Vec<Fi
     let sessions = workspace.state().join("sessions");
     findings.push(old_transcripts(&sessions));
     findings.push(groups(having));
+    findings.push(worktrees(workspace));
     if !having.is_vacant() {
         // What lies about is its own to see to, and much of it is in use.
         return;
@@ -50,6 +53,24 @@ fn old_transcripts(sessions: &Path) -> Finding {
         Err(error) => Finding::new(id, Level::Warning, error.to_string(), means)
             .todo("make the state folder readable again"),
     }
+}
+
+fn worktrees(workspace: &Workspace) -> Finding {
+    let (id, means) = ("worktrees", "worktrees that tasks have left, with what is not merged");
+    let found = left::look(workspace, &HashSet::new(), false);
+    if found.is_empty() {
+        return Finding::ok(id, "nothing is left over", means);
+    }
+    let words = |it: &left::Left| {
+        let why = it.why.as_deref().unwrap_or("all that is in it is merged");
+        format!("`{}`: {why}", it.folder.display())
+    };
+    let mut names: Vec<String> = found.iter().take(NAMED_MAX).map(words).collect();
+    if found.len() > NAMED_MAX {
+        names.push(format!("and {} more", found.len() - NAMED_MAX));
+    }
+    Finding::new(id, Level::Note, names.join("; "), means)
+        .todo("take what you need from them; `callboard gc --apply` removes what is merged")
 }
 
 fn groups(having: &Having) -> Finding {

@@ -66,6 +66,7 @@ impl Scene {
             selected: None,
             allowed: BTreeMap::from([("LANG".to_owned(), "C".to_owned())]),
             open_ended: false,
+            origin: None,
             detached,
         });
         self

@@ -111,8 +111,16 @@ pub(super) const TASK: &[Key] = &[
         "What goes on the board once the task has succeeded, each a value or \"@file\"; a bare name stands for `contract/NAME`.",
     ),
     key("artifacts", Globs, "Files to list in the report, relative to the root."),
-    only("isolation", Word(&["shared", "worktree"]), "shared", "Where the task's files are."),
-    later("merge", Any, "How a worktree comes back."),
+    key(
+        "isolation",
+        Word(&["shared", "worktree"]),
+        "Where the task's files are: in the root with all others, or in a git worktree of its own.",
+    ),
+    key(
+        "merge",
+        Word(&["auto", "keep"]),
+        "How a worktree comes back: merged into the run's branch, or kept on its own.",
+    ),
     key(
         "tracing",
         Word(TRACING),

@@ -9,6 +9,7 @@ use super::task::Draft;
 use super::words::{listed, shown};
 use crate::domain::ids::{Tag, TaskId};
 use crate::domain::plan::{Dependency, Ready, Service, TaskSpec, TimeLimits};
+use crate::domain::worktree::MergeWay;
 
 /// Makes the task, as far as the draft allows.
 pub(super) fn finish(
@@ -19,6 +20,7 @@ pub(super) fn finish(
     check_work(&draft, findings);
     check_limits(&draft, findings);
     check_service(&draft, findings);
+    check_merge(&draft, findings);
     let ports = draft.ports.unwrap_or_default();
     let service = draft.service.and_then(|ready| service(ready, &ports, findings));
     let needs = draft.needs.unwrap_or_default();
@@ -50,6 +52,8 @@ pub(super) fn finish(
         artifacts: draft.artifacts.unwrap_or_default(),
         policy: draft.policy.unwrap_or_default(),
         publish: draft.publish.unwrap_or_default(),
+        isolation: draft.isolation.unwrap_or_default(),
+        merge: draft.merge.map(|merge| merge.value).unwrap_or_default(),
     }
 }
 
@@ -93,6 +97,24 @@ fn check_service(draft: &Draft, findings: &mut Findings<'_>) {
         let hint = "`timeout` is the time it has to become ready".to_owned();
         let message = "a service has no `hard_timeout`: it runs until it is ended";
         findings.absent(limit.span.clone(), message, hint);
+    }
+}
+
+/// How a worktree comes back, where there is none, or none that could.
+fn check_merge(draft: &Draft, findings: &mut Findings<'_>) {
+    let isolated = draft.isolation.is_some_and(|isolation| !isolation.is_shared());
+    // What stands in `[defaults]` is meant for the other tasks.
+    let kept = draft.merge.as_ref().filter(|merge| merge.value == MergeWay::Keep);
+    let own = kept.filter(|merge| merge.span.start > draft.header.start);
+    if let (false, Some(merge)) = (isolated, own) {
+        let hint = "add isolation = \"worktree\"".to_owned();
+        findings.absent(merge.span.clone(), "the task has no worktree to `merge`", hint);
+    }
+    if let (true, None, Some(service)) = (isolated, kept, &draft.service) {
+        let hint = "write merge = \"keep\"".to_owned();
+        let message =
+            "a service in a worktree ends with its run: nothing is left then to merge it for";
+        findings.absent(service.span.clone(), message, hint);
     }
 }
 

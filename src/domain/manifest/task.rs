@@ -20,6 +20,7 @@ use crate::domain::conflict::Tracing;
 use crate::domain::permission::Permissions;
 use crate::domain::plan::{Class, OnInput, Publication, ResourceLimits, StopRule, When};
 use crate::domain::session::Shell;
+use crate::domain::worktree::{Isolation, MergeWay};
 
 /// What a task or `[defaults]` says, each value by itself; `None` where it says nothing.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +51,8 @@ pub(super) struct Draft {
     pub(super) artifacts: Option<Vec<String>>,
     pub(super) policy: Option<Permissions>,
     pub(super) publish: Option<BTreeMap<String, Publication>>,
+    pub(super) isolation: Option<Isolation>,
+    pub(super) merge: Option<At<MergeWay>>,
 }
 
 /// `run`, `prompt` and `shard`, of which a task has exactly one.
@@ -134,6 +137,8 @@ impl<'a> Reader<'a> {
             "artifacts" => draft.artifacts = Some(globs(key, item, findings)),
             "policy" => draft.policy = permissions(key, item, findings),
             "publish" => draft.publish = Some(publish(item, findings)),
+            "isolation" => draft.isolation = isolation(item, findings),
+            "merge" => draft.merge = merge(item, findings),
             // The rest are keys whose only accepted value is what happens anyway.
             _ => {}
         }
@@ -177,6 +182,8 @@ impl Draft {
         fill(&mut self.artifacts, defaults.artifacts.as_ref());
         fill(&mut self.policy, defaults.policy.as_ref());
         fill(&mut self.publish, defaults.publish.as_ref());
+        fill(&mut self.isolation, defaults.isolation.as_ref());
+        fill(&mut self.merge, defaults.merge.as_ref());
         self
     }
 }
@@ -239,6 +246,21 @@ fn class(item: &Item<'_>, findings: &mut Findings<'_>) -> Option<Class> {
         "build" => Class::Build,
         _ => Class::Test,
     })
+}
+
+fn isolation(item: &Item<'_>, findings: &mut Findings<'_>) -> Option<Isolation> {
+    Some(match word("isolation", &["shared", "worktree"], item, findings)? {
+        "worktree" => Isolation::Worktree,
+        _ => Isolation::Shared,
+    })
+}
+
+fn merge(item: &Item<'_>, findings: &mut Findings<'_>) -> Option<At<MergeWay>> {
+    let value = match word("merge", &["auto", "keep"], item, findings)? {
+        "keep" => MergeWay::Keep,
+        _ => MergeWay::Auto,
+    };
+    Some(At { value, span: item.span() })
 }
 
 fn ports(item: &Item<'_>, findings: &mut Findings<'_>) -> BTreeMap<String, u16> {

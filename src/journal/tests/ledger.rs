@@ -124,6 +124,7 @@ fn an_event_that_cannot_be_written_hurts_nobody_else() {
         detached: false,
         parent: None,
         open_ended: false,
+        origin: None,
     };
     let (good, bad, after) = (
         journal.append(vec![event(1)], false),

@@ -70,6 +70,35 @@ fn a_session_that_ends_with_a_command_is_fine_only_with_the_last() {
 }
 
 #[test]
+fn whose_folder_is_gone_is_ended_and_may_be_tried_again() {
+    let missing = || TaskReason::Command(Reason::WorkspaceMissing);
+    let end = AttemptEnd::Failed { reason: missing(), permanent: false, environment: true };
+    let effects = || {
+        let reason = Reason::WorkspaceMissing;
+        vec![run(0, Role::Step), Effect::EndCommand { index: 0, reason }]
+    };
+    // Whatever the command makes of it.
+    for last in [fails(0, Reason::WorkspaceMissing), fails(0, Reason::Exit { code: 1 })] {
+        check(&steps(&["a", "b"]), vec![Event::WorkspaceMissing, last], effects(), end.clone());
+    }
+    let mut opening = Attempt::new(&steps(&["a"]));
+    assert_eq!(opening.step(Event::Begin, T0), [Effect::OpenSession]);
+    assert_eq!(opening.step(Event::WorkspaceMissing, T0), [Effect::CloseSession]);
+    let done = Effect::Done { end, survivors: vec![] };
+    assert_eq!(opening.step(closed(), T0), [done]);
+}
+
+#[test]
+fn a_session_that_was_never_asked_for_can_fail_to_open() {
+    let mut attempt = Attempt::new(&steps(&["a"]));
+    let message = "no worktree".to_owned();
+    let effects = attempt.step(Event::OpenFailed { message: message.clone() }, T0);
+    let reason = TaskReason::Command(Reason::StartFailed { message });
+    let end = AttemptEnd::Failed { reason, permanent: true, environment: true };
+    assert_eq!(effects, [Effect::Done { end, survivors: vec![] }]);
+}
+
+#[test]
 fn a_service_ended_by_us_has_succeeded() {
     check(
         &service(&["build", "serve"]),

@@ -101,6 +101,7 @@ impl World {
             allowed: BTreeMap::new(),
             detached: true,
             open_ended: false,
+            origin: None,
         };
         Self {
             fuel: rng.random_range(1..40),

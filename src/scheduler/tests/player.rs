@@ -69,6 +69,7 @@ impl Player {
             allowed: BTreeMap::new(),
             detached: true,
             open_ended,
+            origin: None,
             parent: None,
         };
         Self {

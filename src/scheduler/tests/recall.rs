@@ -9,6 +9,7 @@ use crate::domain::ids::{AttemptId, RunId};
 use crate::domain::outcome::{RunOutcome, TaskCause, TaskReason, TaskState};
 use crate::domain::plan::{Dependency, Plan, TaskSpec, When};
 use crate::domain::time::Timestamp;
+use crate::domain::worktree::Returned;
 use crate::scheduler::event::{Effect, Event};
 use crate::scheduler::recall::{RESUMABLE_MAX, Recall, SUCCEEDED_MAX, Unfit};
 use crate::scheduler::{Schedule, WaitsOn};
@@ -22,6 +23,7 @@ fn submitted(run: &str, plan: &Plan, open_ended: bool) -> Fact {
         allowed: BTreeMap::new(),
         detached: true,
         open_ended,
+        origin: None,
         parent: None,
     }
 }
@@ -395,4 +397,32 @@ fn a_task_that_comes_too_late_ends_with_the_rest() {
         let words = run.hear(Event::Add { task: Box::new(spec("b")), outside: 0 });
         assert_eq!(words, ["b blocked", state]);
     }
+}
+
+#[test]
+fn what_was_being_merged_is_known_to_be() {
+    let returning = |number| Fact::AttemptReturning { attempt: attempt("a", number) };
+    let returned = Returned {
+        branch: "callboard/r/a".to_owned(),
+        commit: None,
+        into: None,
+        merged: None,
+        held: None,
+    };
+    let told = Fact::AttemptReturned { attempt: attempt("a", 1), returned: returned.clone() };
+    let facts = [started("a", 1), returning(1), told, ended("a", 1, AttemptEnd::Succeeded)];
+    let run_after = |count: usize| {
+        let plan = plan(vec![task("a"), task("b")]);
+        let mut recall = fold(&plan, false, &facts[..count]);
+        recall.take(&"r".into()).unwrap()
+    };
+    assert!(run_after(1).returning.is_empty());
+    for count in [2, 3] {
+        let recalled = run_after(count);
+        assert_eq!(recalled.returning.get(&0), Some(&1));
+        assert_eq!(recalled.running().len(), 1);
+    }
+    let over = run_after(4);
+    assert!(over.returning.is_empty());
+    assert_eq!(over.returned.get(&0), Some(&returned));
 }

@@ -6,6 +6,7 @@ use crate::domain::conflict::{Conflict, Party};
 use crate::domain::event::Event;
 use crate::domain::ids::{AttemptId, RunId, SessionId, TaskId};
 use crate::domain::session::SessionOwner;
+use crate::domain::worktree::Returned;
 use crate::journal::Line;
 use crate::report::words::state_words;
 
@@ -67,6 +68,8 @@ impl Subjects {
             }
             Event::ConflictSeen { party: Party::Attempt { attempt }, .. }
             | Event::AttemptReady { attempt }
+            | Event::AttemptReturning { attempt }
+            | Event::AttemptReturned { attempt, .. }
             | Event::ContractChanged { attempt, .. }
             | Event::AttemptEnded { attempt, .. } => of_attempt(attempt),
             Event::SessionOpened { session, owner, .. } => {
@@ -87,7 +90,8 @@ impl Subjects {
                 let (run, task) = writer.unzip();
                 Subject { run: run.map(RunId::new), task: task.map(TaskId::new), session: None }
             }
-            Event::CoordinatorStarted { .. } => Subject::default(),
+            Event::CoordinatorStarted { .. }
+            | Event::ConflictSeen { party: Party::Commit { .. }, .. } => Subject::default(),
         }
     }
 
@@ -122,6 +126,17 @@ pub(super) fn words(line: &Line, subject: &Subject) -> String {
     format!("{:>7}  {}  {whose}  {}\n", line.seq, line.at, what(&line.event))
 }
 
+fn returned_words(attempt: &AttemptId, returned: &Returned) -> String {
+    let branch = &returned.branch;
+    let what = match (&returned.into, &returned.held, &returned.commit) {
+        (Some(into), ..) => format!("was merged into `{into}`"),
+        (None, Some(why), _) => format!("stays on `{branch}`: {why}"),
+        (None, None, Some(_)) => format!("stays on `{branch}`"),
+        (None, None, None) => "had changed nothing".to_owned(),
+    };
+    format!("attempt {} {what}", attempt.attempt)
+}
+
 fn what(event: &Event) -> String {
     match event {
         Event::CoordinatorStarted { pid, version } => {
@@ -138,6 +153,10 @@ fn what(event: &Event) -> String {
             format!("attempt {} began on {agent} in {session}", attempt.attempt)
         }
         Event::AttemptReady { attempt } => format!("attempt {} is ready", attempt.attempt),
+        Event::AttemptReturning { attempt } => {
+            format!("attempt {} has done its work, which is being merged", attempt.attempt)
+        }
+        Event::AttemptReturned { attempt, returned } => returned_words(attempt, returned),
         Event::AttemptEnded { attempt, end } => {
             format!("attempt {} ended: {}", attempt.attempt, tag(end, "end"))
         }

@@ -150,9 +150,18 @@ const VALUES: &[Said] = &[
         &["4:17: `shell_profile` has to be `true` or `false`, not a string"],
     ),
     (
-        "run = 'x'\nisolation = 'worktree'",
+        "run = 'x'\nmerge = 'keep'",
+        &["4:9: the task has no worktree to `merge` | add isolation = \"worktree\""],
+    ),
+    (
+        "run = 'x'\nisolation = 'worktree'\nmerge = 'rebase'",
+        &["5:9: `merge` cannot be `rebase` | write `auto` or `keep`"],
+    ),
+    (
+        "run = 'x'\nisolation = 'worktree'\nservice = { ready = 'log:up' }",
         &[
-            "4:13: `isolation = \"worktree\"` is not supported yet | leave it out or write \"shared\"",
+            "5:21: a service in a worktree ends with its run: nothing is left then to merge it for | \
+           write merge = \"keep\"",
         ],
     ),
     (

@@ -108,7 +108,9 @@ impl Matters {
             Event::SessionOpened { session, .. } => self.open.contains(session),
             Event::SessionClosed { .. }
             | Event::CoordinatorStarted { .. }
-            | Event::ConflictSeen { party: Party::Command { .. } | Party::Commit { .. }, .. } => false,
+            | Event::ConflictSeen { party: Party::Command { .. } | Party::Commit { .. }, .. } => {
+                false
+            }
             Event::Touched { session, .. } => self.open.contains(session),
             Event::CommandStarted { command, .. } | Event::CommandEnded { command, .. } => {
                 self.timed.contains(command)

@@ -128,15 +128,7 @@ impl Crew {
             }
             Action::Forget { session, tmp } => self.forget(&session, tmp),
             Action::Sweep { session, dead, kept } => self.sweep(session, dead, kept),
-            Action::Kill { session, holder } => {
-                // Its link's end is what tells that it is gone.
-                self.links.remove(&session);
-                let transcript = self.folders.sessions.join(session.as_str());
-                if let Some(holder) = holder.or_else(|| sweep::holder_of(&transcript)) {
-                    let killed = identity::signal(&holder, rustix::process::Signal::KILL);
-                    tracing::warn!(%session, ?killed, "killed a holder that did not close its session");
-                }
-            }
+            Action::Kill { session, holder } => self.kill(&session, holder),
             Action::AnswerExec { connection, request, story, form, end } => {
                 self.answer_exec(connection, request, story, form, end);
             }
@@ -188,6 +180,16 @@ impl Crew {
                 }
             }
             Action::Post { entry, record } => self.post(first_seq + record as u64, entry),
+        }
+    }
+
+    fn kill(&mut self, session: &SessionId, holder: Option<ProcessIdentity>) {
+        // Its link's end is what tells that it is gone.
+        self.links.remove(session);
+        let transcript = self.folders.sessions.join(session.as_str());
+        if let Some(holder) = holder.or_else(|| sweep::holder_of(&transcript)) {
+            let killed = identity::signal(&holder, rustix::process::Signal::KILL);
+            tracing::warn!(%session, ?killed, "killed a holder that did not close its session");
         }
     }
 

@@ -22,7 +22,7 @@ use super::pending::Pending;
 use super::runs::Run;
 use super::sessions::Session;
 use super::tasks::TaskWaits;
-use super::touches::Watching;
+use super::touches::{Seen, Watching};
 use crate::control::{ClosedWhy, Failure, FailureKind, Response, RunLine};
 use crate::domain::board::replica::{Replica, TOMBSTONES_MAX};
 use crate::domain::board::{BoardEntry, Version, Writer};
@@ -138,6 +138,8 @@ pub(super) struct Desk {
     pub(super) board: Replica,
     /// What an earlier coordinator saw of contracts, until its runs are recalled.
     pub(super) recalled_stale: Stale,
+    /// What sessions that go on were seen to touch before, until the recovery has it.
+    pub(super) recalled_touches: Vec<Seen>,
     /// The lock files that entries of the board hang on.
     pub(super) locks: Locks,
     pub(super) decision: Decision,
@@ -186,6 +188,7 @@ impl Desk {
             board: Replica::default(),
             locks: Locks::default(),
             recalled_stale: history.stale,
+            recalled_touches: history.touched,
             decision: Decision::default(),
             stay: for_client.then(|| Stay { used: false, until: now.plus_ms(UNUSED_MS) }),
             terminating: false,

@@ -297,7 +297,7 @@ impl Desk {
         if is_news && end.state == CommandState::Completed && !is_stay {
             self.durations.record(&record.text, end.duration_ms);
         }
-        let end = as_conflict(end, record.conflict.as_ref());
+        let end = as_conflict(end, record.conflict.as_deref());
         let end = record.close(end);
         let entry = Entry::Command { record: record.clone() };
         if end.span.raw_end != u64::MAX {
@@ -323,20 +323,7 @@ impl Desk {
             duration_ms: end.duration_ms,
         };
         match &mut session.owner {
-            Owner::Attempt { .. } => {
-                let stderr_tail = self.stderr_tail(id, &end);
-                if let Some(index) = self.command_index(id, &end.command) {
-                    let ended = CommandEnded {
-                        index,
-                        state: end.state,
-                        reason: end.reason.clone(),
-                        exit_code: end.exit_code,
-                        session_ended: end.notes.contains(&Note::SessionEnded),
-                        stderr_tail,
-                    };
-                    self.attempt_hears(id, attempt::Event::Ended(ended), now);
-                }
-            }
+            Owner::Attempt { .. } => self.attempt_command_ended(id, &end, now),
             Owner::Upcoming { .. } => {}
             // Answered once the session is closed: what it left behind is gone by then.
             Owner::Call { .. } if is_stay => {}
@@ -357,6 +344,19 @@ impl Desk {
         if let Some(session) = self.sessions.get_mut(id) {
             session.forget_old_commands();
         }
+    }
+
+    fn attempt_command_ended(&mut self, id: &SessionId, end: &CommandEnd, now: Timestamp) {
+        let Some(index) = self.command_index(id, &end.command) else { return };
+        let ended = CommandEnded {
+            index,
+            state: end.state,
+            reason: end.reason.clone(),
+            exit_code: end.exit_code,
+            session_ended: end.notes.contains(&Note::SessionEnded),
+            stderr_tail: self.stderr_tail(id, end),
+        };
+        self.attempt_hears(id, attempt::Event::Ended(ended), now);
     }
 
     /// Adds a line to a session's record, if it is being written already.

@@ -54,15 +54,7 @@ impl History {
             Event::CoordinatorStarted { .. } => self.texts.clear(),
             Event::RunSubmitted { run, plan, selected, .. } => {
                 let tasks = selected.map_or(plan.tasks.len(), |selected| selected.len());
-                self.places.insert(run.clone(), self.runs.len());
-                self.runs.push(RunLine {
-                    run_id: run,
-                    outcome: Some(RunOutcome::Incomplete),
-                    exit_code: Some(3),
-                    started_at: line.at,
-                    counts: [(TaskState::Blocked, tasks)].into(),
-                    cancelled: None,
-                });
+                self.submitted(run, tasks, line.at);
             }
             Event::RunResumed { run, .. } => {
                 if let Some(known) = self.places.get(&run).and_then(|at| self.runs.get_mut(*at)) {
@@ -124,6 +116,18 @@ impl History {
 }
 
 impl History {
+    fn submitted(&mut self, run: RunId, tasks: usize, at: Timestamp) {
+        self.places.insert(run.clone(), self.runs.len());
+        self.runs.push(RunLine {
+            run_id: run,
+            outcome: Some(RunOutcome::Incomplete),
+            exit_code: Some(3),
+            started_at: at,
+            counts: [(TaskState::Blocked, tasks)].into(),
+            cancelled: None,
+        });
+    }
+
     /// The sessions that may still be there: those that were open, and those of attempts that run.
     pub(super) fn expected(&mut self) -> BTreeMap<SessionId, Expected> {
         let mut expected = std::mem::take(&mut self.open);

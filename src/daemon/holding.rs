@@ -184,7 +184,7 @@ impl Desk {
                     return;
                 }
                 let reason = conflict.reason();
-                record.conflict = Some(reason.clone());
+                record.conflict = Some(Box::new(reason.clone()));
                 self.record_durably(seen, now);
                 self.tell(session, Ask::End { command: command.clone(), reason });
             }

@@ -13,7 +13,6 @@ use super::runs::{Live, Run, TaskRecord};
 use super::sessions::{Owner, Session, SessionState};
 use super::shelf::Shelved;
 use super::story::CommandRecord;
-use super::touches::Seen;
 use super::worktrees::Returning;
 use crate::control::ClosedWhy;
 use crate::domain::event::{ClientEnv, Event as Record};
@@ -36,7 +35,6 @@ impl Desk {
         unreported: &BTreeSet<RunId>,
         left: Left,
         mut posted: Posted,
-        touched: Vec<Seen>,
         now: Timestamp,
     ) {
         self.recall_runs(recall, unreported, now);
@@ -55,6 +53,7 @@ impl Desk {
         self.end_orphaned(now);
         let going = self.runs.values().filter(|run| run.ended.is_none());
         let runs: Vec<RunId> = going.map(|run| run.id.clone()).collect();
+        let touched = std::mem::take(&mut self.recalled_touches);
         self.hold_again(touched, now);
         for run in runs {
             self.return_again(&run);

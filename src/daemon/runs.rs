@@ -136,6 +136,14 @@ impl Run {
 }
 
 impl Desk {
+    /// Why no run is begun now.
+    fn takes_nothing(&self) -> Option<Failure> {
+        if self.is_terminating() {
+            return Some(shutting_down());
+        }
+        (!self.has_room).then(no_room)
+    }
+
     pub(super) fn accept(
         &mut self,
         asker: Asker,
@@ -152,13 +160,7 @@ impl Desk {
             // Its client has not heard the answer.
             return self.answer_again(asker, run, env, detach, now);
         }
-        if self.is_terminating() {
-            return self.refuse(connection, id, shutting_down());
-        }
-        if !self.has_room {
-            return self.refuse(connection, id, no_room());
-        }
-        if let Some(failure) = lacks(&plan, &env) {
+        if let Some(failure) = self.takes_nothing().or_else(|| lacks(&plan, &env)) {
             return self.refuse(connection, id, failure);
         }
         let parent = match self.room_inside(asker) {

@@ -21,8 +21,8 @@ use super::inbox::{Event, INBOX_EVENTS_MAX};
 use super::ownership::{self, Owner, TakeError};
 use super::ports::Posted;
 use super::reports;
-use super::touches::Watching;
 use super::stage::start_stage;
+use super::touches::Watching;
 use super::workspace::{Places, Workspace, WorkspaceError};
 use super::{adoption, compaction, coordinator};
 use crate::board::{Board, BoardError};
@@ -210,7 +210,6 @@ async fn serve_owned(
         crew.adopt(session, link);
     }
     let recall = std::mem::take(&mut history.recall);
-    let touched = std::mem::take(&mut history.touched);
     tell_misfits(&recall);
     let unreported = unreported(&recall, &folders.runs);
     let here = identity::own().map_err(io("reading /proc"))?;
@@ -220,7 +219,7 @@ async fn serve_owned(
         .watching(Watching::of(workspace.resources(), means()))
         .with_board(replica)
         .at(here);
-    desk.recover(recall, &unreported, left, posted, touched, clock.now());
+    desk.recover(recall, &unreported, left, posted, clock.now());
     let doors = tokio::spawn(doors::listen(listener, sender.clone()));
     let signals = tokio::spawn(watch_signals(sender));
     let (serving, measures) = http.map(Http::serve).unzip();

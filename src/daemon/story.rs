@@ -40,7 +40,7 @@ pub(super) struct CommandRecord {
     pub touched: Vec<Touched>,
     /// Why it is being stopped, once it has touched what another one holds.
     #[serde(skip)]
-    pub conflict: Option<Reason>,
+    pub conflict: Option<Box<Reason>>,
     /// How many touches are beyond that.
     #[serde(default)]
     pub unlisted: u64,

@@ -159,14 +159,13 @@ fn what_was_seen_of_a_conflict_outlasts_the_coordinator() {
     };
     let pid = backs_off()["coordinator"]["pid"].to_string();
     assert!(std::process::Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
-    let after = wait_for("another coordinator", || {
+    wait_for("another coordinator", || {
         let status = house.call(&["status", "--json"]).json();
         match status["coordinator"]["pid"].as_i64() {
             Some(next) if next.to_string() != pid => Ok(()),
             _ => Err(format!("{status:#}")),
         }
     });
-    let () = after;
     backs_off();
     // The file is still the first one's.
     let (code, result) = house.exec("echo mine > shared.txt");

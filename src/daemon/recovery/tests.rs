@@ -182,7 +182,7 @@ impl Scene {
         let now = self.now.plus_ms(1000);
         let desk = Desk::new("w".into(), self.folders(), history, version, now, true);
         let mut desk = desk.of_user(7).at(holder());
-        desk.recover(recall, &self.unreported, self.left, self.posted, Vec::new(), now);
+        desk.recover(recall, &self.unreported, self.left, self.posted, now);
         let mut recovered = Recovered { desk, now, records: Vec::new(), actions: Vec::new() };
         recovered.take();
         recovered

@@ -273,8 +273,12 @@ impl Board {
     /// # Errors
     /// When sled refuses.
     pub fn retain(&mut self, is_known: impl Fn(&str) -> bool) -> Result<(), BoardError> {
-        let unknown: Vec<(Version, Arc<str>)> =
-            self.order.iter().filter(|(_, key)| !is_known(key)).map(|(v, k)| (v.clone(), Arc::clone(k))).collect();
+        let unknown: Vec<(Version, Arc<str>)> = self
+            .order
+            .iter()
+            .filter(|(_, key)| !is_known(key))
+            .map(|(v, k)| (v.clone(), Arc::clone(k)))
+            .collect();
         for (version, key) in unknown {
             let place = place_of(&key);
             let mut record = self.record.clone();
@@ -328,9 +332,7 @@ impl Board {
             if !covers(told, key) || (!tombstones && self.removed.contains(version)) {
                 continue;
             }
-            if let Some(bytes) =
-                self.db.get(place_of(key)).map_err(BoardError::store("reading"))?
-            {
+            if let Some(bytes) = self.db.get(place_of(key)).map_err(BoardError::store("reading"))? {
                 next.entries.push(decode(&bytes)?);
             }
         }

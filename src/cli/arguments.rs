@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use super::verbs::{
-    agent, audit, board, doctor, exec, explain_env, gc, init, plan, policy, report, run, serve, session,
-    status, task,
+    agent, audit, board, doctor, exec, explain_env, gc, init, plan, policy, report, run, serve,
+    session, status, task,
 };
 
 /// Hands tasks to capability-tagged agents, each in an isolated terminal session.

@@ -76,7 +76,8 @@ impl Desk {
             hint: Some("keys look like `note/plan`, `contract/api`, `dep/npm/react`".to_owned()),
         };
         let shown: String = key.chars().take(80).collect();
-        key::check(key).map_err(|fault| usage(format!("board key `{}`: {fault}", shown.escape_debug())))?;
+        key::check(key)
+            .map_err(|fault| usage(format!("board key `{}`: {fault}", shown.escape_debug())))?;
         if !self.has_room {
             return Err(no_room());
         }
@@ -127,9 +128,7 @@ impl Desk {
         };
         let contracts = self.board.beginning("contract/").map(|entry| entry.key.clone());
         let read: Vec<String> = contracts.filter(|key| covers(told, key)).collect();
-        if let Some(live) =
-            self.runs.get_mut(run).and_then(|run| run.attempts.get_mut(task))
-        {
+        if let Some(live) = self.runs.get_mut(run).and_then(|run| run.attempts.get_mut(task)) {
             live.contracts.extend(read);
         }
     }

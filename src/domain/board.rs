@@ -82,10 +82,11 @@ impl FromStr for Version {
             return serde_json::from_str(text).map_err(|error| format!("no version: {error}"));
         }
         let mut parts = text.splitn(3, '.');
-        let version = parts.next().zip(parts.next()).zip(parts.next()).and_then(|((w, l), node)| {
-            let (wall_ms, logical) = (w.parse().ok()?, l.parse().ok()?);
-            (!node.is_empty()).then(|| Self { wall_ms, logical, node: node.to_owned() })
-        });
+        let version =
+            parts.next().zip(parts.next()).zip(parts.next()).and_then(|((w, l), node)| {
+                let (wall_ms, logical) = (w.parse().ok()?, l.parse().ok()?);
+                (!node.is_empty()).then(|| Self { wall_ms, logical, node: node.to_owned() })
+            });
         version.ok_or_else(|| "a version is WALL.LOGICAL.NODE, as `watch` prints it".to_owned())
     }
 }

@@ -94,8 +94,12 @@ fn take(contents: &Contents, cwd: &Path, found: &mut Vec<Install>) {
                 place = before;
             }
         }
-        let mut begins: Vec<usize> =
-            contents.scoped.iter().filter(|scope| scope.start == at).map(|scope| scope.end).collect();
+        let mut begins: Vec<usize> = contents
+            .scoped
+            .iter()
+            .filter(|scope| scope.start == at)
+            .map(|scope| scope.end)
+            .collect();
         begins.sort_unstable_by(|a, b| b.cmp(a));
         outer.extend(begins.into_iter().map(|end| (end, place.clone())));
         if contents.untold.iter().any(|untold| untold.contains(&at)) {
@@ -117,9 +121,10 @@ fn take(contents: &Contents, cwd: &Path, found: &mut Vec<Install>) {
 
 /// Where `cd` leads.
 fn entered(place: &Folder, invocation: &Invocation) -> Folder {
-    let mut operands = invocation.arguments().iter().filter(|word| {
-        word.known().is_none_or(|text| text == "-" || !text.starts_with('-'))
-    });
+    let mut operands = invocation
+        .arguments()
+        .iter()
+        .filter(|word| word.known().is_none_or(|text| text == "-" || !text.starts_with('-')));
     match operands.next().map(|word| word.known()) {
         Some(Some(told)) if !told.starts_with(['~', '-']) => below(place, told),
         _ => Folder::Unknown,

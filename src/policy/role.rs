@@ -185,7 +185,9 @@ impl fmt::Display for Denial {
             }
             Self::OwnTerminal => "a session cannot take over its own terminal",
             Self::NoSession => "the session that this process belongs to is over, or not open yet",
-            Self::OtherEntry => "a process inside a session does not change what another task has put up",
+            Self::OtherEntry => {
+                "a process inside a session does not change what another task has put up"
+            }
             Self::Observed => "such entries of the board are observed, and not written by agents",
         })
     }

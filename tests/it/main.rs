@@ -7,6 +7,7 @@
     reason = "a test that cannot go on has failed, and says on stderr what it skips"
 )]
 
+mod board;
 mod cases_orchestrator;
 mod cases_policy;
 mod cases_shells;

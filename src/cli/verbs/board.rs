@@ -18,8 +18,10 @@ use crate::domain::result::SCHEMA_VERSION;
 ///
 /// Exit codes: 0, 1 the key has no entry, 2 usage, 3 the machine cannot, 5 internal.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  callboard board get\n  callboard board get dep/npm --json\n  \
-    callboard board set note/plan '{\"step\": 2}'\n  callboard board watch contract --json")]
+#[command(
+    after_help = "Examples:\n  callboard board get\n  callboard board get dep/npm --json\n  \
+    callboard board set note/plan '{\"step\": 2}'\n  callboard board watch contract --json"
+)]
 pub(in crate::cli) struct Board {
     #[command(subcommand)]
     action: Action,

@@ -128,7 +128,8 @@ impl Desk {
 
     fn of_lock<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a BoardEntry> {
         self.board.beginning("dep/").filter(move |entry| {
-            entry.value.as_ref().and_then(|value: &Value| value["lock"]["file"].as_str()) == Some(name)
+            entry.value.as_ref().and_then(|value: &Value| value["lock"]["file"].as_str())
+                == Some(name)
         })
     }
 }

@@ -116,8 +116,11 @@ impl Desk {
             None => true,
         };
         let run_goes_on = |writer: &Writer| {
-            let run = writer.task.as_ref().and_then(|task| task.split_once('/')).map(|(run, _)| run);
-            run.is_some_and(|run| self.runs.get(&RunId::new(run)).is_some_and(|r| r.ended.is_none()))
+            let run =
+                writer.task.as_ref().and_then(|task| task.split_once('/')).map(|(run, _)| run);
+            run.is_some_and(|run| {
+                self.runs.get(&RunId::new(run)).is_some_and(|r| r.ended.is_none())
+            })
         };
         let files = self.board.beginning("file/").filter(|entry| {
             !run_goes_on(&entry.writer) && !entry.value.as_ref().is_some_and(is_open)

@@ -10,8 +10,8 @@ use sha2::{Digest as _, Sha256};
 use crate::daemon::action::Action;
 use crate::daemon::desk::Desk;
 use crate::daemon::runs::Run;
-use crate::domain::board::key::{KeyKind, VALUE_BYTES_MAX};
 use crate::domain::board::BoardEntry;
+use crate::domain::board::key::{KeyKind, VALUE_BYTES_MAX};
 use crate::domain::event::{AttemptEnd, Event as Record};
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::outcome::{TaskCause, TaskReason, TaskState};
@@ -39,7 +39,8 @@ impl Desk {
         if spec.publish.is_empty() {
             return Ok(());
         }
-        let folder = spec.cwd.as_ref().map_or_else(|| run.plan.root.clone(), |cwd| run.plan.root.join(cwd));
+        let folder =
+            spec.cwd.as_ref().map_or_else(|| run.plan.root.clone(), |cwd| run.plan.root.join(cwd));
         let writer = crate::domain::board::Writer {
             task: Some(run.label(task)),
             attempt: run.attempt_number(task),
@@ -67,7 +68,8 @@ impl Desk {
     pub(in crate::daemon) fn published(&self, run: &Run, task: usize) -> Vec<String> {
         let label = run.label(task);
         let state = run.schedule.task(task).map(|view| view.state);
-        let told = run.plan.tasks[task].publish.keys().filter(|_| state == Some(TaskState::Succeeded));
+        let told =
+            run.plan.tasks[task].publish.keys().filter(|_| state == Some(TaskState::Succeeded));
         let own = self.board.beginning("").filter(|entry| {
             entry.writer.task.as_ref() == Some(&label)
                 && KeyKind::of(&entry.key).is_some_and(KeyKind::is_told)
@@ -83,7 +85,12 @@ impl Desk {
     }
 
     /// Where an attempt in this session finds its inputs.
-    pub(in crate::daemon) fn inputs_of(&self, run: &Run, task: usize, session: &SessionId) -> PathBuf {
+    pub(in crate::daemon) fn inputs_of(
+        &self,
+        run: &Run,
+        task: usize,
+        session: &SessionId,
+    ) -> PathBuf {
         let spec = &run.plan.tasks[task];
         if spec.after.iter().any(|edge| !run.plan.tasks[edge.task].publish.is_empty()) {
             inputs_file(&self.folders.tmp.join(session.as_str()))
@@ -179,9 +186,10 @@ impl Desk {
 
 impl Run {
     fn stale_words(&self, task: usize) -> impl Iterator<Item = String> {
-        self.tasks[task].stale.iter().map(|(key, by)| {
-            format!("{STALE}: {key} was changed by {by} while it ran")
-        })
+        self.tasks[task]
+            .stale
+            .iter()
+            .map(|(key, by)| format!("{STALE}: {key} was changed by {by} while it ran"))
     }
 
     /// Its class, where nothing else is known.

@@ -155,7 +155,8 @@ impl Replica {
                 entries.iter().map(|entry| entry.key.as_str()).collect();
             // Heard later than this was made.
             let is_later = |entry: &BoardEntry| through.as_ref().is_none_or(|t| entry.version > *t);
-            let gone = |entry: &&BoardEntry| !is_later(entry) && !stays.contains(entry.key.as_str());
+            let gone =
+                |entry: &&BoardEntry| !is_later(entry) && !stays.contains(entry.key.as_str());
             let gone: Vec<String> =
                 self.entries.values().filter(gone).map(|entry| entry.key.clone()).collect();
             gone.iter().for_each(|key| self.remove(key));

@@ -14,12 +14,16 @@ use crate::domain::board::key::{self, VALUE_BYTES_MAX};
 use crate::domain::plan::Publication;
 
 /// Reads a `{key = value}` table.
-pub(super) fn publish(item: &Item<'_>, findings: &mut Findings<'_>) -> BTreeMap<String, Publication> {
+pub(super) fn publish(
+    item: &Item<'_>,
+    findings: &mut Findings<'_>,
+) -> BTreeMap<String, Publication> {
     let mut published = BTreeMap::new();
     let Some(table) = table("publish", Shape::Published, item, findings) else { return published };
     for (name, item) in table {
         let told = name.get_ref();
-        let board_key = if told.contains('/') { told.to_string() } else { format!("contract/{told}") };
+        let board_key =
+            if told.contains('/') { told.to_string() } else { format!("contract/{told}") };
         let fault = match key::check(&board_key) {
             Err(fault) => Some(fault.to_string()),
             Ok(kind) if !kind.is_told() => {
@@ -66,7 +70,9 @@ fn json(value: &DeValue<'_>) -> Option<Value> {
     Some(match value {
         DeValue::String(text) => Value::String(text.to_string()),
         DeValue::Boolean(flag) => Value::Bool(*flag),
-        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).ok()?.into(),
+        DeValue::Integer(number) => {
+            i64::from_str_radix(number.as_str(), number.radix()).ok()?.into()
+        }
         DeValue::Float(number) => {
             Value::Number(serde_json::Number::from_f64(number.as_str().parse().ok()?)?)
         }
@@ -75,9 +81,9 @@ fn json(value: &DeValue<'_>) -> Option<Value> {
             Value::Array(items.iter().map(|item| json(item.get_ref())).collect::<Option<_>>()?)
         }
         DeValue::Table(fields) => {
-            let fields = fields.iter().map(|(name, item)| {
-                Some((name.get_ref().to_string(), json(item.get_ref())?))
-            });
+            let fields = fields
+                .iter()
+                .map(|(name, item)| Some((name.get_ref().to_string(), json(item.get_ref())?)));
             Value::Object(fields.collect::<Option<_>>()?)
         }
     })
@@ -118,7 +124,10 @@ mod tests {
         assert_eq!(value("contract/n"), Publication::Value(json!(7)));
         let nested = json!({ "a": [1, 2.5, true], "b": "@@x" });
         assert_eq!(value("note/x"), Publication::Value(nested), "only a value itself is a file");
-        assert_eq!(checked("{ a = '@@b' }").unwrap()["contract/a"], Publication::Value(json!("@b")));
+        assert_eq!(
+            checked("{ a = '@@b' }").unwrap()["contract/a"],
+            Publication::Value(json!("@b"))
+        );
     }
 
     #[test]

@@ -57,7 +57,8 @@ pub(super) fn pip(word: &str) -> Option<Named> {
     if is_place(word) && !word.contains(" @ ") || word.ends_with(".whl") || word.ends_with(".gz") {
         return None;
     }
-    let end = word.find(|c: char| !(c.is_alphanumeric() || "._-".contains(c))).unwrap_or(word.len());
+    let end =
+        word.find(|c: char| !(c.is_alphanumeric() || "._-".contains(c))).unwrap_or(word.len());
     let (name, rest) = word.split_at(end);
     let rest = match rest.strip_prefix('[') {
         Some(extras) => extras.split_once(']').map_or("", |(_, rest)| rest),
@@ -106,7 +107,9 @@ pub(super) fn apt(word: &str) -> Option<Named> {
     let name = word.split(['/', ':']).next().unwrap_or_default();
     match name.strip_suffix('-') {
         Some(name) => Some(Named { is_removed: true, ..named(name, None)? }),
-        None => named(name.strip_suffix('+').filter(|n| !n.ends_with('+')).unwrap_or(name), version),
+        None => {
+            named(name.strip_suffix('+').filter(|n| !n.ends_with('+')).unwrap_or(name), version)
+        }
     }
 }
 

@@ -5,21 +5,26 @@ use super::*;
 /// `ecosystem name@version in folder`, `-name` for a removal, `lock FILE`.
 fn shown(text: &str) -> Vec<String> {
     let installs = installs(text, Path::new("/w"));
-    installs.iter().map(|install| {
-        let what = match &install.what {
-            What::Package { name, version: Some(version) } => format!("{name} {version}"),
-            What::Package { name, version: None } => name.clone(),
-            What::Removed { name } => format!("-{name}"),
-            What::Locked => format!("lock {}", install.locks.first().map_or("?", String::as_str)),
-        };
-        let folder = match &install.folder {
-            Folder::Project(folder) if folder == Path::new("/w") => String::new(),
-            Folder::Project(folder) => format!(" in {}", folder.display()),
-            Folder::Machine => " machine".to_owned(),
-            Folder::Unknown => " somewhere".to_owned(),
-        };
-        format!("{}: {what}{folder}", install.ecosystem)
-    }).collect()
+    installs
+        .iter()
+        .map(|install| {
+            let what = match &install.what {
+                What::Package { name, version: Some(version) } => format!("{name} {version}"),
+                What::Package { name, version: None } => name.clone(),
+                What::Removed { name } => format!("-{name}"),
+                What::Locked => {
+                    format!("lock {}", install.locks.first().map_or("?", String::as_str))
+                }
+            };
+            let folder = match &install.folder {
+                Folder::Project(folder) if folder == Path::new("/w") => String::new(),
+                Folder::Project(folder) => format!(" in {}", folder.display()),
+                Folder::Machine => " machine".to_owned(),
+                Folder::Unknown => " somewhere".to_owned(),
+            };
+            format!("{}: {what}{folder}", install.ecosystem)
+        })
+        .collect()
 }
 
 fn check(rows: &[(&str, &[&str])]) {
@@ -111,7 +116,10 @@ fn the_others() {
         ("go mod download", &["go: lock go.sum"]),
         ("go install example.org/t@latest", &["go: example.org/t latest machine"]),
         ("go build ./...", &[]),
-        ("apt-get install -y curl=7.88 git/stable", &["apt: curl 7.88 machine", "apt: git machine"]),
+        (
+            "apt-get install -y curl=7.88 git/stable",
+            &["apt: curl 7.88 machine", "apt: git machine"],
+        ),
         ("apt install -t sid libc6:arm64 vim-", &["apt: libc6 machine", "apt: -vim machine"]),
         ("apt-get install g++", &["apt: g++ machine"]),
         ("apt-get -s install curl", &[]),
@@ -147,7 +155,10 @@ fn wherever_it_stands_in_a_script() {
         ("bash -c 'cd a; npm i x'; npm i y", &["npm: x in /w/a", "npm: y"]),
         ("eval 'cd a'; npm i x", &["npm: x in /w/a"]),
         ("X=1 env Y=2 nice -n 5 timeout 60 /usr/bin/npm i x", &["npm: x"]),
-        ("if true; then npm ci; else yarn; fi", &["npm: lock package-lock.json", "npm: lock yarn.lock"]),
+        (
+            "if true; then npm ci; else yarn; fi",
+            &["npm: lock package-lock.json", "npm: lock yarn.lock"],
+        ),
         ("npm ci || npm i", &["npm: lock package-lock.json"]),
         ("for p in a b; do npm i $p; done", &[]),
         ("npm i x &", &[]),

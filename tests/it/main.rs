@@ -8,6 +8,7 @@
 )]
 
 mod cases_liveness;
+mod board;
 mod cases_orchestrator;
 mod cases_paths;
 mod cases_policy;

@@ -658,7 +658,9 @@ fn ports_are_on_the_board_while_their_sessions_have_them() {
     scene.posted = Posted::of(&BoardView::of("w".into(), entries));
     let mut desk = scene.recover();
     let local = |number: u16| format!("port/127.0.0.1/{number}");
-    assert_eq!(desk.posts(), [format!("-{}", local(9)), local(2), format!("-{}", local(4))]);
+    let service = |number: u16| format!("service/k:{number}");
+    let gone = |number: u16| format!("-{}", local(number));
+    assert_eq!(desk.posts(), [gone(9), local(2), service(1), service(2), gone(4)]);
     desk.hear(Heard::Swept { session: other.into(), survivors: Vec::new() });
     assert_eq!(desk.posts(), [format!("-{}", local(3))]);
 }

@@ -248,6 +248,7 @@ impl Desk {
             attempts: BTreeMap::new(),
             warm: Vec::new(),
             brisk: false,
+            questions: Vec::new(),
         };
         self.runs.insert(run.clone(), standing);
         self.run_step(&run, Event::Begin, now);

@@ -225,6 +225,7 @@ impl Run {
             mut schedule,
             mut sessions,
             ended,
+            questions,
             ..
         } = recalled;
         if ended.is_some() {
@@ -268,6 +269,7 @@ impl Run {
             attempts,
             warm: Vec::new(),
             brisk: false,
+            questions,
         }
     }
 }

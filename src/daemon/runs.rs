@@ -21,7 +21,7 @@ use crate::domain::plan::Plan;
 use crate::domain::time::Timestamp;
 use crate::scheduler::attempt::{self, Attempt};
 use crate::scheduler::event::{Effect, EndWhy, Event};
-use crate::scheduler::{Schedule, Upcoming};
+use crate::scheduler::{Question, Schedule, Upcoming};
 
 /// A run that goes on, or whose report is being written.
 #[derive(Debug)]
@@ -55,6 +55,8 @@ pub(super) struct Run {
     pub(super) warm: Vec<Warm>,
     /// The last attempt was so short that sessions are worth opening ahead.
     pub(super) brisk: bool,
+    /// What its tasks wait or waited for somebody to decide, in order.
+    pub(super) questions: Vec<Question>,
 }
 
 /// What is kept of a task besides its state.
@@ -188,6 +190,7 @@ impl Desk {
                 attempts: BTreeMap::new(),
                 warm: Vec::new(),
                 brisk: false,
+                questions: Vec::new(),
             },
         );
         if let Some(report) = self.opening_report(&run, now) {
@@ -361,6 +364,9 @@ impl Desk {
         self.tell_followers(id, &notice);
         if state.is_terminal() || state == TaskState::Escalated {
             self.record(Record::TaskSettled { run: id.clone(), task, state, reason }, now);
+        }
+        if state == TaskState::Escalated {
+            self.raise(id, task, now);
         }
         self.follow_dispatched(id, task, state, now);
         self.task_moved(id, task);

@@ -13,6 +13,7 @@
 //!                 └─────► OpenSession, RunCommand, EndCommand, CloseSession, Done
 //! ```
 
+mod answers;
 pub mod attempt;
 mod dispatch;
 mod ending;
@@ -20,6 +21,7 @@ pub mod event;
 mod graph;
 mod open;
 mod pool;
+mod questions;
 pub mod recall;
 mod reopening;
 mod retry;
@@ -34,6 +36,7 @@ mod view;
 mod tests;
 
 pub use ending::exit_code;
+pub use questions::{Given, PERSON, Question};
 pub use reopening::AddError;
 pub use run::Schedule;
 pub use task::EscalationCause;

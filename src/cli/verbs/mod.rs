@@ -3,6 +3,7 @@
 pub(super) mod agent;
 pub(super) mod audit;
 pub(super) mod doctor;
+pub(super) mod escalation;
 pub(super) mod exec;
 pub(super) mod explain_env;
 pub(super) mod gc;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Exec, NewSession, Seen, Submit, TaskCall};
+use super::{EscalationCall, Exec, NewSession, Seen, Submit, TaskCall};
 use crate::domain::event::{ClientEnv, RunOptions};
 use crate::domain::ids::{CommandId, RunId, SessionId};
 use crate::domain::key::Input;
@@ -12,7 +12,7 @@ use crate::domain::session::Size;
 ///
 /// What has to be understood across versions stays as it is for ever: the frames, `Hello`,
 /// `HandOver` (which may come without a `Hello`), and refusals. Fields may be added to them.
-pub const CONTROL_VERSION: u32 = 5;
+pub const CONTROL_VERSION: u32 = 6;
 
 /// A client's question. Replies carry its number, so several may be under way at once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -85,6 +85,11 @@ pub enum Call {
     Task {
         /// What.
         task: Box<TaskCall>,
+    },
+    /// Something about escalations. Answered with `Escalations`.
+    Escalation {
+        /// What.
+        escalation: EscalationCall,
     },
     /// Run one command, in a session of its own or a kept one. Answered with `Ran` once it has
     /// ended or waits for input. A client that leaves before takes its command along.

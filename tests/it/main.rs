@@ -27,6 +27,7 @@ mod cli_session;
 mod cli_sources;
 mod cli_task;
 mod clients;
+mod escalations;
 mod examples;
 mod floor_plan;
 mod house;

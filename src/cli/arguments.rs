@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use super::verbs::{
-    agent, audit, board, doctor, exec, explain_env, gc, init, plan, policy, report, run, serve,
-    session, status, task,
+    agent, audit, board, doctor, escalation, exec, explain_env, gc, init, plan, policy, report, run,
+    serve, session, status, task,
 };
 
 /// Hands tasks to capability-tagged agents, each in an isolated terminal session.
@@ -29,6 +29,7 @@ pub(super) enum Verb {
     Task(task::Task),
     Agent(agent::Agent),
     Board(board::Board),
+    Escalation(escalation::Escalation),
     Report(report::Report),
     Policy(policy::Policy),
     ExplainEnv(explain_env::ExplainEnv),
@@ -106,6 +107,11 @@ mod tests {
             ("policy check -c true --json", true),
             ("task ls --all --state failed --state timed_out --json", true),
             ("task ls --state done", false),
+            ("escalation ls --all --json", true),
+            ("escalation resolve e-1", false),
+            ("escalation resolve e-1 retry --json", true),
+            ("escalation resolve e-1 input:", true),
+            ("escalation resolve e-1 perhaps", false),
             ("task show", false),
             ("task logs t1 --attempt 2 --follow --raw --stderr", true),
             ("task logs t1 --attempt 0", false),

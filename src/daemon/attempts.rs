@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::action::Action;
 use super::calls::INPUT_TIMEOUT_MS;
 use super::desk::{Desk, NO_ROOM};
+use super::escalations::answers_given;
 use super::names;
 use super::sessions::{Owner, REPORT_KEEP, Session, SessionState};
 use super::story::CommandRecord;
@@ -204,7 +205,8 @@ impl Desk {
         let command = names::command(&session, u32::try_from(index + 1).unwrap_or(u32::MAX));
         live.commands.insert(index, command.clone());
         let p95_ms = self.durations.p95_ms(&text);
-        let ask = command_spec(spec, command.clone(), text.clone(), role, p95_ms);
+        let mut ask = command_spec(spec, command.clone(), text.clone(), role, p95_ms);
+        ask.on_input.splice(0..0, answers_given(&run.questions, task));
         if let Some(session) = self.sessions.get_mut(&session) {
             session.take(CommandRecord::new(command.clone(), text), now);
         }

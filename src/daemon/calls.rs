@@ -10,8 +10,8 @@ use super::rejoining::Resumption;
 use super::sessions::{Asker, EXEC_KEEP, Owner, Session};
 use super::story::CommandRecord;
 use crate::control::{
-    Answer, CONTROL_VERSION, Call, CoordinatorLine, EnvSources, Exec, Failure, FailureKind,
-    Request, Response, Status, TaskCall,
+    Answer, CONTROL_VERSION, Call, CoordinatorLine, EnvSources, EscalationCall, Exec, Failure,
+    FailureKind, Request, Response, Status, TaskCall,
 };
 use crate::domain::board::key::KeyKind;
 use crate::domain::conflict::Tracing;
@@ -82,6 +82,7 @@ impl Desk {
             Call::RemoveEntry { key } => self.write_entry(asker, key, None, now),
             Call::WatchBoard { told, since } => self.watch_board(asker, told, since, now),
             Call::Task { task } => self.asked_of_tasks(asker, *task, now),
+            Call::Escalation { escalation } => self.asked_of_escalations(asker, escalation, now),
             of_a_session => self.asked_of_session(asker, of_a_session, now),
         }
     }
@@ -345,6 +346,10 @@ pub(super) fn kind_of(call: &Call) -> role::Call {
             TaskCall::List | TaskCall::Show { .. } | TaskCall::Wait { .. } => role::Call::Read,
             TaskCall::Cancel { .. } | TaskCall::Retry { .. } => role::Call::ChangeRun,
             TaskCall::Dispatch { .. } => role::Call::Submit,
+        },
+        Call::Escalation { escalation } => match escalation {
+            EscalationCall::List => role::Call::Read,
+            EscalationCall::Resolve { .. } => role::Call::ChangeRun,
         },
         Call::Exec { .. } => role::Call::Exec,
         Call::ExecStart { .. } => role::Call::ExecStart,

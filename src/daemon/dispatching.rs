@@ -252,6 +252,7 @@ impl Desk {
             returning: BTreeMap::new(),
             warm: Vec::new(),
             brisk: false,
+            questions: Vec::new(),
         };
         self.runs.insert(run.clone(), standing);
         self.run_step(&run, Event::Begin, now);

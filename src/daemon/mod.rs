@@ -25,6 +25,7 @@ mod dispatched;
 mod dispatching;
 mod doors;
 mod durations;
+mod escalations;
 mod execs;
 mod facts;
 mod finishing;

@@ -2,7 +2,7 @@
 
 use rand::RngExt;
 
-use crate::domain::ids::{CommandId, RunId, SessionId};
+use crate::domain::ids::{CommandId, EscalationId, RunId, SessionId};
 use crate::domain::letters::{ALPHABET, RUN_LETTERS, letters};
 
 /// Letters of a session's id: 80 bits.
@@ -11,6 +11,11 @@ const SESSION_LETTERS: usize = 16;
 /// A run.
 pub(super) fn run() -> RunId {
     RunId::new(format!("r-{}", random_letters(RUN_LETTERS)))
+}
+
+/// An escalation.
+pub(super) fn escalation() -> EscalationId {
+    EscalationId::new(format!("e-{}", random_letters(RUN_LETTERS)))
 }
 
 /// A session: 80 bits, since whoever knows it may use it.

@@ -5,7 +5,7 @@ use super::calls::kind_of;
 use super::desk::Desk;
 use super::inbox::ConnectionId;
 use super::sessions::{Asker, Owner, Session};
-use crate::control::{Call, Failure, FailureKind, TaskCall, TaskRef};
+use crate::control::{Call, EscalationCall, Failure, FailureKind, TaskCall, TaskRef};
 use crate::domain::event::CancelWhy;
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::process::ProcessIdentity;
@@ -141,6 +141,13 @@ impl Desk {
             | Call::CloseSession { session } => self.whose_session(session, inside),
             Call::Task { task } => self.whose_tasks(task, inside),
             Call::SetEntry { key, .. } | Call::RemoveEntry { key } => self.whose_entry(key, inside),
+            // One that is not known is refused for that.
+            Call::Escalation { escalation: EscalationCall::Resolve { escalation, .. } } => {
+                match self.run_asked_by(escalation) {
+                    Some(run) => self.whose_run(&run, inside),
+                    None => Whose::New,
+                }
+            }
             _ => Whose::New,
         }
     }

@@ -244,6 +244,7 @@ impl Run {
             origin,
             returning: merging,
             mut returned,
+            questions,
             ..
         } = recalled;
         if ended.is_some() {
@@ -297,6 +298,7 @@ impl Run {
             returning,
             warm: Vec::new(),
             brisk: false,
+            questions,
         }
     }
 }

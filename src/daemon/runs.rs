@@ -24,7 +24,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::worktree::{Origin, Returned};
 use crate::scheduler::attempt::{self, Attempt};
 use crate::scheduler::event::{Effect, EndWhy, Event};
-use crate::scheduler::{Schedule, Upcoming};
+use crate::scheduler::{Question, Schedule, Upcoming};
 
 /// A run that goes on, or whose report is being written.
 #[derive(Debug)]
@@ -64,6 +64,8 @@ pub(super) struct Run {
     pub(super) warm: Vec<Warm>,
     /// The last attempt was so short that sessions are worth opening ahead.
     pub(super) brisk: bool,
+    /// What its tasks wait or waited for somebody to decide, in order.
+    pub(super) questions: Vec<Question>,
 }
 
 /// What is kept of a task besides its state.
@@ -211,6 +213,7 @@ impl Desk {
                 returning: BTreeMap::new(),
                 warm: Vec::new(),
                 brisk: false,
+                questions: Vec::new(),
             },
         );
         if let Some(report) = self.opening_report(&run, now) {
@@ -371,6 +374,9 @@ impl Desk {
         self.tell_followers(id, &notice);
         if state.is_terminal() || state == TaskState::Escalated {
             self.record(Record::TaskSettled { run: id.clone(), task, state, reason }, now);
+        }
+        if state == TaskState::Escalated {
+            self.raise(id, task, now);
         }
         self.follow_dispatched(id, task, state, now);
         self.task_moved(id, task);

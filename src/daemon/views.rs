@@ -8,11 +8,12 @@ use super::story::ReportDraft;
 use crate::control::{RunLine, SessionLine, TaskLine, Waiting};
 use crate::domain::board::BoardView;
 use crate::domain::ids::RunId;
-use crate::domain::outcome::{Reason, TaskCause, TaskReason, TaskState};
+use crate::domain::outcome::TaskState;
 use crate::domain::result::SCHEMA_VERSION;
 use crate::domain::time::Timestamp;
 use crate::domain::worktree::WorktreeReport;
-use crate::report::record::{Escalation, RunReport, TaskReport};
+
+use crate::report::record::{RunReport, TaskReport};
 use crate::scheduler::{Wait, WaitsOn};
 
 impl Desk {
@@ -74,7 +75,11 @@ impl Desk {
 
     /// What a task waits for, in words.
     fn words_of(&self, run: &Run, task: usize, on: &WaitsOn) -> String {
-        let WaitsOn::Tasks(tasks) = on else { return words_of(run, task, on) };
+        let tasks = match on {
+            WaitsOn::Tasks(tasks) => tasks,
+            WaitsOn::Decision(cause) => return run.decision_words(task, cause.as_str()),
+            _ => return words_of(run, task, on),
+        };
         let own = tasks.iter().map(|task| run.plan.tasks[*task].id.to_string());
         let others = self.dispatching.outside_of(&run.id, task).map(ToString::to_string);
         format!("task {}", own.chain(others).collect::<Vec<_>>().join(", "))
@@ -105,7 +110,7 @@ impl Desk {
             cancelled: run.schedule.cancelled_why(),
             tasks: members.iter().map(|task| self.task_report(run, *task, now)).collect(),
             board: BoardView::of(self.workspace.clone(), Vec::new()),
-            escalations: members.iter().filter_map(|task| escalation(run, *task)).collect(),
+            escalations: run.escalations(members),
         };
         let commands = members.iter().map(|task| self.task_stories(run, *task, now)).collect();
         let artifacts =
@@ -170,44 +175,6 @@ impl Desk {
     }
 }
 
-fn escalation(run: &Run, task: usize) -> Option<Escalation> {
-    let view = run.schedule.task(task)?;
-    if view.state != TaskState::Escalated {
-        return None;
-    }
-    let (cause, story) = match view.reason? {
-        TaskReason::Task(TaskCause::Input { prompt, secret }) => (
-            "input",
-            format!(
-                "attempt {} waited for {}: {prompt}",
-                view.attempts,
-                if *secret { "a secret" } else { "input" }
-            ),
-        ),
-        TaskReason::Task(TaskCause::Verify { code }) => (
-            "verify",
-            format!(
-                "attempt {} ended well, but its verify script failed{}",
-                view.attempts,
-                code.map(|code| format!(" with status {code}")).unwrap_or_default()
-            ),
-        ),
-        TaskReason::Command(Reason::Policy { message, .. }) => (
-            "policy",
-            format!("attempt {} would run what is to be asked for: {message}", view.attempts),
-        ),
-        other => ("other", crate::report::words::words(other)),
-    };
-    Some(Escalation {
-        id: format!("{}.{}", run.label(task), view.attempts),
-        task: run.plan.tasks[task].id.clone(),
-        cause: cause.to_owned(),
-        to: "person".to_owned(),
-        story,
-        answer: None,
-    })
-}
-
 impl Run {
     /// Attempts that are being ended: by their machine's own deadline something stronger is done.
     fn ending_attempts(&self) -> impl Iterator<Item = Waiting> {
@@ -245,6 +212,7 @@ fn limit_of(run: &Run, task: usize, wait: &Wait) -> Option<Timestamp> {
             Some(wait.since.plus_ms(limit.unwrap_or(INPUT_TIMEOUT_MS)))
         }
         WaitsOn::Readiness => run.attempts.get(&task)?.machine.deadline(),
+        WaitsOn::Decision(_) => run.open_question(task)?.deadline,
         _ => None,
     }
 }

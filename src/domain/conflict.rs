@@ -4,6 +4,7 @@
 //! `git/<repo>`.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -121,6 +122,46 @@ pub enum Answer {
     },
 }
 
+/// Longest text of an `input:` answer, in bytes.
+pub const INPUT_ANSWER_MAX: usize = 4096;
+
+impl Answer {
+    /// Its name alone: what was typed in is nobody else's.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Retry => "retry",
+            Self::Wait => "wait",
+            Self::Skip => "skip",
+            Self::Fail => "fail",
+            Self::Force => "force",
+            Self::Input { .. } => "input",
+        }
+    }
+}
+
+impl FromStr for Answer {
+    type Err = String;
+
+    /// As the command line has it: `input:TEXT`, the others by name.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "retry" => Ok(Self::Retry),
+            "wait" => Ok(Self::Wait),
+            "skip" => Ok(Self::Skip),
+            "fail" => Ok(Self::Fail),
+            "force" => Ok(Self::Force),
+            _ => match text.strip_prefix("input:") {
+                Some(text) if text.len() > INPUT_ANSWER_MAX => {
+                    Err(format!("{} bytes of input: {INPUT_ANSWER_MAX} are the most", text.len()))
+                }
+                Some(text) => Ok(Self::Input { text: text.to_owned() }),
+                None => Err("there are retry, wait, skip, fail, force, input:TEXT".to_owned()),
+            },
+        }
+    }
+}
+
 /// Whether a session's writes are told by the kernel as they happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -155,4 +196,21 @@ pub struct Touches {
     pub command: Option<CommandId>,
     /// What was touched.
     pub touched: Vec<Touched>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read_by_name() {
+        for name in ["retry", "wait", "skip", "fail", "force"] {
+            assert_eq!(name.parse::<Answer>().unwrap().name(), name);
+        }
+        assert_eq!("input:y\n".parse(), Ok(Answer::Input { text: "y\n".to_owned() }));
+        assert_eq!("input:".parse(), Ok(Answer::Input { text: String::new() }));
+        assert!("Retry".parse::<Answer>().unwrap_err().contains("skip"));
+        let long = format!("input:{}", "x".repeat(INPUT_ANSWER_MAX + 1));
+        assert!(long.parse::<Answer>().unwrap_err().contains("most"));
+    }
 }

@@ -220,6 +220,9 @@ pub enum Event {
         to: String,
         /// What has happened, for reading.
         story: String,
+        /// The question of its terminal, where it is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prompt: Option<String>,
         /// Until when that one has time; then it is put to the next, or stays open.
         deadline: Option<Timestamp>,
     },

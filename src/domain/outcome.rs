@@ -190,6 +190,8 @@ pub enum TaskCause {
     ClientLost,
     /// The coordinator was told to end.
     ShuttingDown,
+    /// Somebody answered its escalation so.
+    Decided,
 }
 
 /// Where a task stands (design, section 3), by name alone; the scheduler's own type carries each

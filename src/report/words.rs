@@ -89,6 +89,7 @@ pub fn cause_words(cause: &TaskCause) -> String {
         TaskCause::CoordinatorLost => "the coordinator was gone while it ran".to_owned(),
         TaskCause::ClientLost => "its client was gone".to_owned(),
         TaskCause::ShuttingDown => "the coordinator was told to end".to_owned(),
+        TaskCause::Decided => "as somebody has decided".to_owned(),
     }
 }
 
@@ -292,6 +293,7 @@ mod tests {
             (TaskCause::CoordinatorLost, "the coordinator was gone while it ran"),
             (TaskCause::ClientLost, "its client was gone"),
             (TaskCause::ShuttingDown, "the coordinator was told to end"),
+            (TaskCause::Decided, "as somebody has decided"),
         ] {
             assert_eq!(words(&TaskReason::Task(cause)), expected);
         }

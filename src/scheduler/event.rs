@@ -1,5 +1,6 @@
 //! What a run's machine hears and what it asks for.
 
+use crate::domain::conflict::Answer;
 use crate::domain::event::{AttemptEnd, CancelWhy, RunOptions};
 use crate::domain::ids::TaskId;
 use crate::domain::outcome::{RunOutcome, TaskReason, TaskState};
@@ -96,6 +97,14 @@ pub enum Event {
     RetryTask {
         /// The task.
         task: usize,
+    },
+    /// Somebody has decided about a task that waits for a decision. In a run that has ended the
+    /// task stands as decided, and goes on with the run.
+    Answered {
+        /// The task.
+        task: usize,
+        /// How.
+        answer: Answer,
     },
     /// One more task, at the end of the plan. `Schedule::may_add` has been asked before.
     Add {

@@ -13,6 +13,7 @@
 //!                 └─────► OpenSession, RunCommand, EndCommand, CloseSession, Done
 //! ```
 
+mod answers;
 pub mod attempt;
 pub mod conflicts;
 mod dispatch;
@@ -21,6 +22,7 @@ pub mod event;
 mod graph;
 mod open;
 mod pool;
+mod questions;
 pub mod recall;
 mod reopening;
 mod retry;
@@ -36,6 +38,7 @@ mod whose;
 mod tests;
 
 pub use ending::exit_code;
+pub use questions::{Given, PERSON, Question};
 pub use reopening::AddError;
 pub use run::Schedule;
 pub use task::EscalationCause;

@@ -17,6 +17,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::worktree::{Origin, Returned};
 
 use super::event::Event;
+use super::questions::Question;
 use super::run::Schedule;
 use super::whose::run_of;
 
@@ -76,6 +77,8 @@ pub struct Recalled {
     pub ended: Option<(RunOutcome, u8)>,
     /// Why it was cancelled, if it was.
     pub cancelled: Option<CancelWhy>,
+    /// What its tasks wait or waited for somebody to decide, in order.
+    pub questions: Vec<Question>,
     /// Places of tasks and agents by name: a plan of 50,000 tasks is not searched for each event.
     places: BTreeMap<String, usize>,
 }
@@ -236,11 +239,12 @@ impl Recalled {
             stopped: BTreeMap::new(),
             ended: None,
             cancelled: None,
+            questions: Vec::new(),
             places,
         })
     }
 
-    fn hear(&mut self, event: Event, at: Timestamp) {
+    pub(super) fn hear(&mut self, event: Event, at: Timestamp) {
         self.last_at = at;
         // What follows from it was done then, or is done once the recall is over.
         let _done = self.schedule.step(event, at);
@@ -305,6 +309,10 @@ impl Recalled {
                 self.returning.remove(&task);
                 self.hear(Event::AttemptEnded { task, attempt, end: end.clone() }, at);
                 Ok(())
+            }
+            Fact::EscalationRaised { .. } => self.asked(fact, at),
+            Fact::EscalationResolved { escalation, answer, by, .. } => {
+                self.decided(escalation, answer, by, at)
             }
             _ => Ok(()),
         }

@@ -125,6 +125,8 @@ impl Schedule {
     fn goes_again(&self, task: usize) -> bool {
         let record = &self.tasks[task];
         match record.state {
+            // A decision holds for the run, however often it goes on.
+            State::Skipped { reason: TaskReason::Task(TaskCause::Decided) } => false,
             State::Cancelled { .. }
             | State::Skipped { .. }
             | State::Blocked { .. }

@@ -107,7 +107,10 @@ impl Schedule {
     /// Hears one event and says what is to be done, in order. Events of attempts that are over,
     /// of tasks that take no part, and after the end, change nothing.
     pub fn step(&mut self, event: Event, now: Timestamp) -> Vec<Effect> {
-        let reopens = matches!(event, Event::Reopen { .. } | Event::RetryTask { .. });
+        let reopens = matches!(
+            event,
+            Event::Reopen { .. } | Event::RetryTask { .. } | Event::Answered { .. }
+        );
         if matches!(self.phase, Phase::Ended(_)) && !reopens && event != Event::GoOn {
             return Vec::new();
         }
@@ -137,6 +140,7 @@ impl Schedule {
             Event::Release => self.release(),
             Event::Reopen { options } => self.reopen(options, now),
             Event::RetryTask { task } => self.retry_task(task, now),
+            Event::Answered { task, answer } => self.answered(task, &answer, now),
             Event::Add { task, outside } => self.add(&task, outside, now),
             Event::OutsideMet { task } => self.outside_met(task, now),
             Event::OutsideFailed { task, on, state } => self.outside_failed(task, on, state, now),

@@ -182,7 +182,9 @@ impl Schedule {
         self.withdraw(task);
         // Behind a row of skipped tasks the one that began it is named.
         let reason = match &self.tasks[cause].state {
-            State::Skipped { reason } if when == When::Success => reason.clone(),
+            State::Skipped { reason } if when == When::Success && !is_decided(reason) => {
+                reason.clone()
+            }
             _ => TaskReason::Task(TaskCause::Dependency { task: self.ids[cause].clone(), state }),
         };
         self.move_to(task, State::Skipped { reason }, now);
@@ -197,6 +199,11 @@ enum Met {
     Waits,
     /// Nobody can take it: it has failed.
     Settled,
+}
+
+/// A decision about one task is none about those behind it: they follow from it.
+fn is_decided(reason: &TaskReason) -> bool {
+    matches!(reason, TaskReason::Task(TaskCause::Decided))
 }
 
 fn is_failure(state: TaskState) -> bool {

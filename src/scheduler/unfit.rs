@@ -56,4 +56,7 @@ pub enum Unfit {
     /// Only what is settled can be tried again.
     #[error("`{0}` is not settled, and cannot be tried again")]
     NotSettled(String),
+    /// An answer to nothing.
+    #[error("escalation `{0}` was answered and never raised")]
+    NeverAsked(String),
 }

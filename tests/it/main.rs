@@ -31,6 +31,7 @@ mod cli_sources;
 mod cli_task;
 mod clients;
 mod conflicts;
+mod escalations;
 mod examples;
 mod floor_plan;
 mod house;

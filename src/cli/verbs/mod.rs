@@ -4,6 +4,7 @@ pub(super) mod agent;
 pub(super) mod audit;
 pub(super) mod board;
 pub(super) mod doctor;
+pub(super) mod escalation;
 pub(super) mod exec;
 pub(super) mod explain_env;
 pub(super) mod gc;

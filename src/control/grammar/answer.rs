@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Notice, RunLine, SessionLine, SessionView, Status, TaskAnswer};
+use super::{EscalationLine, Notice, RunLine, SessionLine, SessionView, Status, TaskAnswer};
 use crate::domain::board::{BoardEntry, BoardView};
 use crate::domain::ids::{CommandId, RunId, SessionId};
 use crate::domain::key::Written;
@@ -70,6 +70,11 @@ pub enum Answer {
     Task {
         /// What.
         task: Box<TaskAnswer>,
+    },
+    /// To `Escalation`: all of them, or the one that was resolved.
+    Escalations {
+        /// In the order in which they were raised.
+        escalations: Vec<EscalationLine>,
     },
     /// To `Exec`.
     Ran {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Exec, NewSession, Seen, Submit, TaskCall};
+use super::{EscalationCall, Exec, NewSession, Seen, Submit, TaskCall};
 use crate::domain::board::Version;
 use crate::domain::event::{ClientEnv, RunOptions};
 use crate::domain::ids::{CommandId, RunId, SessionId};
@@ -86,6 +86,11 @@ pub enum Call {
     Task {
         /// What.
         task: Box<TaskCall>,
+    },
+    /// Something about escalations. Answered with `Escalations`.
+    Escalation {
+        /// What.
+        escalation: EscalationCall,
     },
     /// Run one command, in a session of its own or a kept one. Answered with `Ran` once it has
     /// ended or waits for input. A client that leaves before takes its command along.

@@ -2,6 +2,7 @@
 
 mod answer;
 mod call;
+mod escalation;
 mod notice;
 mod session;
 mod status;
@@ -10,6 +11,7 @@ mod work;
 
 pub use answer::{Answer, Failure, FailureKind, Response};
 pub use call::{CONTROL_VERSION, Call, Request};
+pub use escalation::{EscalationCall, EscalationLine, EscalationState};
 pub use notice::Notice;
 pub use session::{
     Closed, ClosedWhy, CommandView, Echo, EnvSources, NewSession, Origin, Seen, SessionLine,

@@ -1,6 +1,7 @@
 //! The desk's decisions about sessions: events in, actions out, with a clock that is handed in.
 
 mod claims;
+mod escalations;
 
 use super::*;
 use crate::control::{

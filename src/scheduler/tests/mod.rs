@@ -1,6 +1,7 @@
 //! Tables of events and effects, laws over random runs, and the cost of large ones.
 
 mod acts;
+mod answers;
 mod attempts;
 mod chaos;
 mod conflicts;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::plans::{plan, spec, task};
 use super::stage::{Stage, exit, failed, jobs, needs_input};
+use crate::domain::conflict::Answer;
 use crate::domain::event::{AttemptEnd, CancelWhy, Event as Fact, RunOptions};
 use crate::domain::ids::{AttemptId, RunId};
 use crate::domain::outcome::{RunOutcome, TaskCause, TaskReason, TaskState};
@@ -425,4 +426,51 @@ fn what_was_being_merged_is_known_to_be() {
     let over = run_after(4);
     assert!(over.returning.is_empty());
     assert_eq!(over.returned.get(&0), Some(&returned));
+}
+
+fn raised(id: &str, task: usize) -> Fact {
+    Fact::EscalationRaised {
+        escalation: id.into(),
+        run: "r".into(),
+        task,
+        cause: "input".to_owned(),
+        to: "person".to_owned(),
+        story: String::new(),
+        prompt: Some("Go on?".to_owned()),
+        deadline: None,
+    }
+}
+
+fn resolved(id: &str, answer: Answer) -> Fact {
+    let (escalation, run, by) = (id.into(), "r".into(), "person".to_owned());
+    Fact::EscalationResolved { escalation, run, answer, by }
+}
+
+#[test]
+fn an_answer_is_recalled_once_and_holds() {
+    let plan = plan(vec![task("a"), task("b")]);
+    let begun = || vec![started("a", 1), ended("a", 1, needs_input()), raised("e-1", 0)];
+    for end in [None, Some(over("r", RunOutcome::Escalated))] {
+        let has_ended = end.is_some();
+        let mut facts = begun();
+        facts.extend(end);
+        facts.push(resolved("e-1", Answer::Skip));
+        // Told again, and a second answer: the first holds.
+        facts.extend([raised("e-1", 0), resolved("e-1", Answer::Retry)]);
+        let run = fold(&plan, false, &facts).take(&"r".into()).unwrap();
+        let state = run.schedule.task(0).unwrap().state;
+        assert_eq!((state, run.ended.is_some()), (TaskState::Skipped, has_ended));
+        assert_eq!(run.questions.len(), 1);
+        let question = &run.questions[0];
+        assert_eq!(question.answer.as_ref().unwrap().answer, Answer::Skip);
+        assert_eq!((question.attempt, question.is_open(&run.schedule)), (1, false));
+    }
+    let open = fold(&plan, false, &begun()).take(&"r".into()).unwrap();
+    assert!(open.questions[0].is_open(&open.schedule));
+    let retried = [begun(), vec![Fact::TaskRetried { run: "r".into(), task: 0 }]].concat();
+    let withdrawn = fold(&plan, false, &retried).take(&"r".into()).unwrap();
+    assert!(!withdrawn.questions[0].is_open(&withdrawn.schedule));
+    let unknown = [begun(), vec![resolved("e-9", Answer::Fail)]].concat();
+    let recall = fold(&plan, false, &unknown);
+    assert_eq!(recall.misfits().0[0].why, Unfit::NeverAsked("e-9".to_owned()));
 }

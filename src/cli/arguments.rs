@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use super::verbs::{
-    agent, audit, board, doctor, escalation, exec, explain_env, gc, init, plan, policy, report, run,
-    serve, session, status, task,
+    agent, audit, board, doctor, escalation, exec, explain_env, gc, init, plan, policy, report,
+    run, serve, session, status, task,
 };
 
 /// Hands tasks to capability-tagged agents, each in an isolated terminal session.
@@ -107,11 +107,6 @@ mod tests {
             ("policy check -c true --json", true),
             ("task ls --all --state failed --state timed_out --json", true),
             ("task ls --state done", false),
-            ("escalation ls --all --json", true),
-            ("escalation resolve e-1", false),
-            ("escalation resolve e-1 retry --json", true),
-            ("escalation resolve e-1 input:", true),
-            ("escalation resolve e-1 perhaps", false),
             ("task show", false),
             ("task logs t1 --attempt 2 --follow --raw --stderr", true),
             ("task logs t1 --attempt 0", false),
@@ -134,6 +129,21 @@ mod tests {
             ("serve --for-client --workspace /w", true),
             ("frobnicate", false),
             ("", false),
+        ] {
+            let argv = std::iter::once("callboard").chain(line.split_whitespace());
+            let parsed = Arguments::try_parse_from(argv);
+            assert_eq!(parsed.is_ok(), taken, "{line}: {parsed:?}");
+        }
+    }
+
+    #[test]
+    fn what_escalations_take() {
+        for (line, taken) in [
+            ("escalation ls --all --json", true),
+            ("escalation resolve e-1", false),
+            ("escalation resolve e-1 retry --json", true),
+            ("escalation resolve e-1 input:", true),
+            ("escalation resolve e-1 perhaps", false),
         ] {
             let argv = std::iter::once("callboard").chain(line.split_whitespace());
             let parsed = Arguments::try_parse_from(argv);

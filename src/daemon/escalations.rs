@@ -2,6 +2,8 @@
 //! once, whether its run goes on or has ended. They know nothing of each other: one that nobody
 //! answers holds up no other.
 
+use std::fmt::Write as _;
+
 use super::calls::shutting_down;
 use super::desk::{Desk, not_found};
 use super::names;
@@ -10,7 +12,7 @@ use super::sessions::Asker;
 use crate::control::{
     Answer, EscalationCall, EscalationLine, EscalationState, Failure, FailureKind,
 };
-use crate::domain::conflict::Answer as Word;
+use crate::domain::conflict::{Answer as Word, Conflict};
 use crate::domain::event::Event as Record;
 use crate::domain::ids::{EscalationId, RunId};
 use crate::domain::outcome::{Reason, TaskCause, TaskReason};
@@ -18,8 +20,10 @@ use crate::domain::plan::InputRule;
 use crate::domain::time::Timestamp;
 use crate::report::record::Escalation;
 use crate::scheduler::event::Event;
-use crate::scheduler::{Given, PERSON, Question};
+use crate::scheduler::{Given, PERSON, Question, Schedule};
 
+/// The cause of what did not resolve itself.
+const CONFLICT: &str = "conflict";
 /// How long whoever is asked has (design, section 3).
 const DEADLINE_MS: u64 = 10 * 60_000;
 
@@ -29,7 +33,10 @@ impl Desk {
         let Some(run) = self.runs.get_mut(id) else { return };
         let Some(view) = run.schedule.task(task) else { return };
         let Some(reason) = view.reason else { return };
-        let (cause, story) = told(view.attempts, reason);
+        let (cause, mut story) = told(view.attempts, reason);
+        if cause == CONFLICT {
+            tell_conflicts(&run.schedule, task, &mut story);
+        }
         let prompt = match reason {
             TaskReason::Task(TaskCause::Input { prompt, .. }) => Some(prompt.clone()),
             _ => None,
@@ -220,7 +227,7 @@ impl Run {
                 "its task does not wait for it any more".to_owned(),
                 "`callboard task show` tells how the task stands",
             ),
-            (_, Word::Wait | Word::Force) if question.cause != "conflict" => (
+            (_, Word::Wait | Word::Force) if question.cause != CONFLICT => (
                 format!(
                     "`{}` is an answer to a conflict, and this is `{}`",
                     answer.name(),
@@ -257,6 +264,25 @@ pub(super) fn answers_given(questions: &[Question], task: usize) -> Vec<InputRul
     given.collect()
 }
 
+/// The whole story of a task's conflicts: who held what, since when, and how long it waited each time.
+fn tell_conflicts(schedule: &Schedule, task: usize, story: &mut String) {
+    let waits = schedule.conflicts(task).iter();
+    let waits = waits.map(|one| (&one.conflict, format!("; waited {} ms", one.wait_ms)));
+    let last = schedule.last_conflict(task).map(|conflict| (conflict, String::new()));
+    for (number, (conflict, waited)) in waits.chain(last).enumerate() {
+        let Conflict { resource, mode, holder, since, at, prevented, .. } = conflict;
+        // Formatting into a string cannot fail.
+        let _ = write!(
+            story,
+            "\n{}. {at}: {mode} {resource}, held by {holder} since {since}{waited}",
+            number + 1
+        );
+        if !prevented {
+            story.push_str(" (it was written: what the holder had in it may be lost)");
+        }
+    }
+}
+
 /// The cause of an escalation and its story.
 fn told(attempt: u32, reason: &TaskReason) -> (&'static str, String) {
     match reason {
@@ -275,7 +301,7 @@ fn told(attempt: u32, reason: &TaskReason) -> (&'static str, String) {
         }
         TaskReason::Command(Reason::Conflict { resource, holder }) => {
             let story = format!("attempt {attempt} wanted {resource}, which {holder} held");
-            ("conflict", story)
+            (CONFLICT, story)
         }
         other => ("other", crate::report::words::words(other)),
     }

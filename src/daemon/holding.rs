@@ -7,7 +7,7 @@ use super::sessions::Owner;
 use super::touches::Seen;
 use crate::domain::conflict::{Conflict, Party};
 use crate::domain::event::Event as Record;
-use crate::domain::ids::{CommandId, RunId, SessionId};
+use crate::domain::ids::{AttemptId, CommandId, RunId, SessionId};
 use crate::domain::outcome::{CommandState, Reason};
 use crate::domain::result::{How, Touched};
 use crate::domain::time::Timestamp;
@@ -36,6 +36,15 @@ impl Desk {
         let before = self.holdings.alive();
         self.holdings.begin(party);
         self.attend(before, Some(session));
+    }
+
+    /// What somebody has decided about a task's resources holds for its attempt.
+    pub(super) fn exempt(&mut self, run: &RunId, task: usize, attempt: AttemptId) {
+        let Some(run) = self.runs.get(run) else { return };
+        let party = Party::Attempt { attempt };
+        for resource in run.schedule.exempt(task) {
+            self.holdings.exempt(party.clone(), resource.to_owned());
+        }
     }
 
     /// Its process tree is gone: what it held is free.
@@ -192,7 +201,7 @@ impl Desk {
     }
 
     /// The place of an attempt that runs and has not been stopped.
-    fn running(&self, attempt: &crate::domain::ids::AttemptId) -> Option<(RunId, usize)> {
+    fn running(&self, attempt: &AttemptId) -> Option<(RunId, usize)> {
         let run = self.runs.get(&attempt.run)?;
         let mut live = run.attempts.iter();
         let (task, _) = live.find(|(task, live)| {

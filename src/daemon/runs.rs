@@ -344,7 +344,8 @@ impl Desk {
         run.attempts.insert(task, live);
         self.record_durably(started, now);
         self.hand_inputs(id, task, &session);
-        self.party_begins(Party::Attempt { attempt }, &session);
+        self.party_begins(Party::Attempt { attempt: attempt.clone() }, &session);
+        self.exempt(id, task, attempt);
         if !self.make_worktree(id, task, now) {
             self.attempt_step(id, task, attempt::Event::Begin, now);
         }

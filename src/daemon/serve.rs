@@ -159,18 +159,22 @@ fn no_socket(workspace: &Workspace, source: std::io::Error) -> WorkspaceError {
     }
 }
 
-async fn serve_owned(
-    workspace: &Workspace,
-    mut owner: Owner,
-    http: Option<Http>,
-    for_client: bool,
-) -> Result<(), ServeError> {
+fn compact(workspace: &Workspace) {
     match compaction::compact_when_due(&workspace.journal(), Reach::End) {
         Ok(true) => tracing::info!("took a snapshot of the journal"),
         Ok(false) => {}
         // Without one the journal itself is read; what is wrong with that is told there.
         Err(error) => tracing::warn!(%error, "no snapshot of the journal can be taken"),
     }
+}
+
+async fn serve_owned(
+    workspace: &Workspace,
+    mut owner: Owner,
+    http: Option<Http>,
+    for_client: bool,
+) -> Result<(), ServeError> {
+    compact(workspace);
     let mut history = History::default();
     let (journal, replay) = Journal::open(&workspace.journal(), |line| history.fold(line))?;
     if let Some(torn) = &replay.torn {

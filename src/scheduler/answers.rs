@@ -24,10 +24,15 @@ impl Schedule {
                 let reason = TaskReason::Task(TaskCause::Decided);
                 self.settle(task, State::Skipped { reason }, now);
             }
-            // What is sent, and which resource is whose, is none of this machine's business.
-            Answer::Retry | Answer::Wait | Answer::Force | Answer::Input { .. } => {
+            Answer::Wait if self.phase == Phase::Going => self.wait_for_free(task, now),
+            Answer::Force => {
+                let record = &mut self.tasks[task];
+                let wanted = record.last_conflict.as_ref().map(|what| what.resource.clone());
+                record.exempt.extend(wanted);
                 self.goes_on_with(task, now);
             }
+            // What is sent is none of this machine's business. A run that has ended has waited.
+            Answer::Retry | Answer::Wait | Answer::Input { .. } => self.goes_on_with(task, now),
         }
     }
 

@@ -76,6 +76,26 @@ impl Schedule {
         self.move_to(task, State::BackingOff(Box::new(waits)), now);
     }
 
+    /// Somebody has decided that an escalated task waits until what it wants is free.
+    pub(super) fn wait_for_free(&mut self, task: usize, now: Timestamp) {
+        let record = &self.tasks[task];
+        let (Some(conflict), Some(reason)) = (&record.last_conflict, record.state.reason()) else {
+            self.retry_task(task, now);
+            return;
+        };
+        let latest = now.plus_ms(FREE_WITHIN_MS);
+        let (resource, reason) = (conflict.resource.clone(), reason.clone());
+        let waits = BackingOff { resource, reason, until: now, latest, due: latest, free: false };
+        self.retrying.insert((latest, task));
+        self.move_to(task, State::BackingOff(Box::new(waits)), now);
+    }
+
+    /// The resources that are nobody's to a task, by somebody's decision.
+    pub fn exempt(&self, task: usize) -> impl Iterator<Item = &str> {
+        let exempt = self.tasks.get(task).into_iter().flat_map(|record| &record.exempt);
+        exempt.map(String::as_str)
+    }
+
     /// Whether anybody holds a resource has changed.
     pub(super) fn resource(&mut self, resource: &str, free: bool, now: Timestamp) {
         let waiting: Vec<usize> = self.retrying.iter().map(|&(_, task)| task).collect();

@@ -438,6 +438,7 @@ pub(super) fn fresh(spec: &TaskSpec, unmet: usize) -> Task {
         conflicts: 0,
         backoffs: Vec::new(),
         last_conflict: None,
+        exempt: BTreeSet::new(),
         stumbled: false,
         agent: None,
         started_at: None,

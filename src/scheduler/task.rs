@@ -1,5 +1,7 @@
 //! What the machine keeps of each task.
 
+use std::collections::BTreeSet;
+
 use crate::domain::conflict::Conflict;
 use crate::domain::outcome::{TaskReason, TaskState};
 use crate::domain::time::Timestamp;
@@ -26,6 +28,8 @@ pub(super) struct Task {
     pub(super) backoffs: Vec<BackedOff>,
     /// The conflict that it was escalated for.
     pub(super) last_conflict: Option<Box<Conflict>>,
+    /// Resources that somebody has decided are nobody's to it.
+    pub(super) exempt: BTreeSet<String>,
     /// True when an attempt failed by itself, not because it was interrupted or lost.
     pub(super) stumbled: bool,
     /// Who had its last attempt.

@@ -23,6 +23,13 @@ fn with_managers() -> House {
     house.with_env("PATH", &path)
 }
 
+/// A house whose folder is a workspace; what is done elsewhere goes to the user's private one.
+fn at_home(house: House) -> House {
+    let (code, report) = house.run("[[task]]\nid = 'first'\nrun = 'true'\n");
+    assert_eq!(code, 0, "{report:#}");
+    house
+}
+
 fn view(house: &House, told: &str) -> Value {
     let mut args = vec!["board", "get", "--json"];
     if !told.is_empty() {
@@ -74,7 +81,7 @@ impl Watch {
     }
 
     fn next(&self) -> Value {
-        self.lines.recv_timeout(PATIENCE).expect("a watcher hears nothing")
+        self.lines.recv_timeout(PATIENCE).unwrap()
     }
 
     /// The next entry: its key and value.
@@ -143,7 +150,7 @@ fn the_second_agent_sees_what_the_first_has_installed() {
 
 #[test]
 fn dependencies_live_until_their_lock_file_changes() {
-    let house = with_managers();
+    let house = at_home(with_managers());
     // A failure installs nothing.
     house.exec("npm i broken; false");
     house.exec("npm i one");
@@ -271,7 +278,7 @@ fn nothing_acknowledged_is_lost_and_setters_do_not_hinder_one_another() {
 
 #[test]
 fn an_agent_writes_what_is_its_own() {
-    let house = House::watched().with_env("B", env!("CARGO_BIN_EXE_callboard"));
+    let house = at_home(House::watched().with_env("B", env!("CARGO_BIN_EXE_callboard")));
     set(&house, "note/theirs", &json!("a person's"));
     let (code, report) = house.run(
         "[[task]]\nid = 'a'\nenv_pass = ['B']\nrun = '''\n\"$B\" board set note/mine 1 && \"$B\" board set note/mine 2 && \"$B\" board set contract/x 3\n\

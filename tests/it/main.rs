@@ -7,8 +7,8 @@
     reason = "a test that cannot go on has failed, and says on stderr what it skips"
 )]
 
-mod cases_liveness;
 mod board;
+mod cases_liveness;
 mod cases_orchestrator;
 mod cases_paths;
 mod cases_policy;

@@ -61,7 +61,8 @@ impl Desk {
             let (name, version) = match what {
                 What::Package { name, version } => (name, version),
                 What::Locked => match named.clone().or_else(|| locks.first().cloned()) {
-                    Some(name) => (name, None),
+                    // One outside of the root has its whole path.
+                    Some(name) => (name.trim_start_matches('/').to_owned(), None),
                     None => continue,
                 },
                 What::Removed { name } => {

@@ -78,7 +78,7 @@ impl Table {
             }
             _ => None,
         });
-        answers.last().unwrap()
+        answers.next_back().unwrap()
     }
 
     fn resolve(&mut self, line: &EscalationLine, answer: Word) -> Result<EscalationLine, Failure> {

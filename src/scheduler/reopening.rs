@@ -149,6 +149,7 @@ impl Schedule {
     /// These tasks wait for their conditions as at the run's beginning, where others have ended
     /// already.
     fn start_over(&mut self, tasks: &[usize], now: Timestamp) {
+        let tasks = &self.with_blocked_behind(tasks);
         for &task in tasks {
             self.withdraw(task);
             let unmet = self.graph.dependencies(task).len() + self.tasks[task].outside;
@@ -174,6 +175,24 @@ impl Schedule {
                 self.unblock(task, now);
             }
         }
+    }
+
+    /// With those that wait for one of them: what they have counted of it holds no longer.
+    fn with_blocked_behind(&self, tasks: &[usize]) -> Vec<usize> {
+        let mut all = tasks.to_vec();
+        let mut known: BTreeSet<usize> = tasks.iter().copied().collect();
+        let mut at = 0;
+        while let Some(&task) = all.get(at) {
+            at += 1;
+            for place in self.graph.dependents(task) {
+                let behind = self.graph.dependent(task, place).task;
+                let waits = matches!(self.tasks[behind].state, State::Blocked { .. });
+                if waits && known.insert(behind) {
+                    all.push(behind);
+                }
+            }
+        }
+        all
     }
 
     fn is_settled(&self, task: usize) -> bool {

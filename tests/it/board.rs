@@ -132,9 +132,10 @@ fn the_second_agent_sees_what_the_first_has_installed() {
         .collect();
     installed.sort_unstable();
     assert_eq!(installed, ["flask", "react"]);
-    for key in ["ports_in_use", "files_modified", "services_running"] {
+    for key in ["ports_in_use", "services_running"] {
         assert_eq!(state[key], json!([]), "{key}");
     }
+    assert_eq!(state["files_modified"], json!(["web/package-lock.json"]));
     let entries = seen["entries"].as_array().unwrap();
     let react = entries.iter().find(|entry| entry["key"] == "dep/npm/react").unwrap();
     assert_eq!(react["value"]["version"], "18");

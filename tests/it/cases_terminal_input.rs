@@ -88,7 +88,7 @@ fn t10_an_editor_never_waits_in_silence() {
     if !has("vi") {
         return skipped("t10", "vi is missing");
     }
-    let house = House::new();
+    let house = House::watched();
     repository(&house, 2);
     completed(house.exec("git commit -q --amend"));
     let conflict = "git checkout -qb side HEAD~1 && echo side > f && git commit -qam side && \
@@ -105,7 +105,7 @@ fn t10_an_editor_never_waits_in_silence() {
 
 #[test]
 fn t11_pagers_do_not_hold_a_command() {
-    let house = House::new();
+    let house = House::watched();
     repository(&house, 500);
     let result = completed(house.exec("unset PAGER; git log --format=%s"));
     let stdout = result["stdout"].as_str().unwrap();

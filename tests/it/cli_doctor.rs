@@ -70,7 +70,7 @@ fn runtime_if_there(house: &House) -> Option<PathBuf> {
 
 #[test]
 fn outside_of_any_workspace_the_machine_is_looked_at_and_nothing_made() {
-    let house = House::new();
+    let house = House::watched();
     let (_, document) = doctor(&house, &[]);
     assert_eq!((&document["schema_version"], &document["workspace"]), (&json!(1), &Value::Null));
     assert_eq!(finding(&document, "workspace")["level"], "note");

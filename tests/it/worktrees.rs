@@ -30,7 +30,7 @@ fn git(house: &House, args: &[&str]) -> String {
 
 /// A house whose workspace is a repository with these files, on the branch `main`.
 fn repository(files: &[(&str, &str)]) -> House {
-    let house = House::new();
+    let house = House::watched();
     git(&house, &["init", "-q", "-b", "main"]);
     // The manifest that `run` writes is nobody's result.
     house.write(".git/info/exclude", "m.toml\n");
@@ -118,7 +118,7 @@ fn what_tasks_leave_is_merged_and_nothing_of_them_stays() {
 
 #[test]
 fn outside_of_a_repository_the_run_is_refused() {
-    let house = House::new();
+    let house = House::watched();
     let manifest = isolated("one", "", "true");
     let refused = |house: &House, why: &str| {
         house.write("m.toml", &manifest);
@@ -339,7 +339,7 @@ fn orc_66_a_worktree_that_vanishes_ends_its_task() {
 
 #[test]
 fn orc_67_paths_are_paths() {
-    let house = House::new();
+    let house = House::watched();
     let root = house.path("my proj/\u{e4}\"quote$x");
     std::fs::create_dir_all(&root).unwrap();
     git_in(&house, &root, &["init", "-q", "-b", "main"]);

@@ -106,11 +106,6 @@ mod tests {
             ("policy check -c true --json", true),
             ("task ls --all --state failed --state timed_out --json", true),
             ("task ls --state done", false),
-            ("escalation ls --all --json", true),
-            ("escalation resolve e-1", false),
-            ("escalation resolve e-1 retry --json", true),
-            ("escalation resolve e-1 input:", true),
-            ("escalation resolve e-1 perhaps", false),
             ("task show", false),
             ("task logs t1 --attempt 2 --follow --raw --stderr", true),
             ("task logs t1 --attempt 0", false),
@@ -153,6 +148,20 @@ mod tests {
             let argv = std::iter::once("callboard").chain(line.split_whitespace());
             let parsed = Arguments::try_parse_from(argv);
             assert_eq!(parsed.is_ok(), taken, "{line}: {parsed:?}");
+        }
+    }
+
+    #[test]
+    fn answers_to_escalations() {
+        for (line, taken) in [
+            ("escalation ls --all --json", true),
+            ("escalation resolve e-1", false),
+            ("escalation resolve e-1 retry --json", true),
+            ("escalation resolve e-1 input:", true),
+            ("escalation resolve e-1 perhaps", false),
+        ] {
+            let argv = std::iter::once("callboard").chain(line.split(' '));
+            assert_eq!(Arguments::try_parse_from(argv).is_ok(), taken, "{line}");
         }
     }
 }

@@ -169,19 +169,17 @@ impl Desk {
             },
             now,
         );
-        let schedule = Schedule::new(&plan, selected.as_deref(), &options);
-        let tasks = plan.tasks.iter().map(|_| TaskRecord::default()).collect();
         self.runs.insert(
             run.clone(),
             Run {
                 id: run.clone(),
+                schedule: Schedule::new(&plan, selected.as_deref(), &options),
+                tasks: plan.tasks.iter().map(|_| TaskRecord::default()).collect(),
                 plan: Arc::new(plan),
                 parent,
                 options,
-                schedule,
                 started_at: now,
                 ended: None,
-                tasks,
                 env,
                 detached: detach,
                 client: (!detach).then_some(connection),

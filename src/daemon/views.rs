@@ -221,6 +221,9 @@ fn words_of(run: &Run, task: usize, on: &WaitsOn) -> String {
         }
         WaitsOn::Slot => "its turn (--jobs)".to_owned(),
         WaitsOn::Client => "its client, with the values of its `env_pass`".to_owned(),
+        WaitsOn::Overlap { task, resource } => {
+            format!("task {}, which wants {resource} as well", run.plan.tasks[*task].id)
+        }
         WaitsOn::NextTry => "its next try".to_owned(),
         WaitsOn::Input => {
             let prompt = run.tasks[task].prompt.clone().unwrap_or_default();

@@ -11,6 +11,7 @@ pub mod claim;
 #[cfg(test)]
 mod claim_tests;
 mod follow;
+pub mod intentions;
 mod invocation;
 pub mod role;
 mod script;

@@ -33,6 +33,7 @@ impl Schedule {
         }
         self.withdraw(task);
         self.dispatch.take(self.dispatch.pool().group(task), self.graph.rank(task), agent);
+        self.intentions.runs(task);
         let record = &mut self.tasks[task];
         record.attempts = attempt;
         record.agent = Some(agent);
@@ -95,7 +96,7 @@ impl Schedule {
     pub(super) fn release(&mut self) {
         for task in std::mem::take(&mut self.withheld) {
             if matches!(self.tasks[task].state, State::Ready) {
-                self.dispatch.insert(self.dispatch.pool().group(task), self.graph.rank(task));
+                self.queue(task);
             }
         }
     }
@@ -277,6 +278,7 @@ impl Schedule {
     pub(super) fn add(&mut self, spec: &TaskSpec, outside: usize, now: Timestamp) {
         let task = self.graph.add(spec);
         self.dispatch.add(&spec.needs);
+        self.intentions.add(spec);
         self.ids.push(spec.id.clone());
         let unmet = self.graph.dependencies(task).len() + outside;
         self.tasks.push(Task { outside, ..fresh(spec, unmet) });

@@ -46,6 +46,7 @@ pub(super) fn finish(
         verify: draft.verify,
         shell: draft.shell,
         shell_profile: draft.shell_profile.unwrap_or_default(),
+        writes: draft.writes.unwrap_or_default(),
         artifacts: draft.artifacts.unwrap_or_default(),
         policy: draft.policy.unwrap_or_default(),
     }

@@ -44,6 +44,7 @@ pub(super) struct Draft {
     pub(super) stop_on: Option<Vec<StopRule>>,
     pub(super) service: Option<At<ReadyWhen>>,
     pub(super) verify: Option<String>,
+    pub(super) writes: Option<Vec<String>>,
     pub(super) artifacts: Option<Vec<String>>,
     pub(super) policy: Option<Permissions>,
 }
@@ -126,6 +127,7 @@ impl<'a> Reader<'a> {
             "stop_on" => draft.stop_on = Some(self.patterns.stop_on(item, findings)),
             "service" => draft.service = self.patterns.service(item, findings),
             "verify" => draft.verify = filled(key, item, findings).map(|verify| verify.value),
+            "writes" => draft.writes = Some(globs(key, item, findings)),
             "artifacts" => draft.artifacts = Some(globs(key, item, findings)),
             "policy" => draft.policy = permissions(key, item, findings),
             // The rest are keys whose only accepted value is what happens anyway.
@@ -167,6 +169,7 @@ impl Draft {
         fill(&mut self.stop_on, defaults.stop_on.as_ref());
         fill(&mut self.service, defaults.service.as_ref());
         fill(&mut self.verify, defaults.verify.as_ref());
+        fill(&mut self.writes, defaults.writes.as_ref());
         fill(&mut self.artifacts, defaults.artifacts.as_ref());
         fill(&mut self.policy, defaults.policy.as_ref());
         self

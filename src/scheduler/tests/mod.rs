@@ -5,6 +5,7 @@ mod answers;
 mod attempts;
 mod chaos;
 mod endings;
+mod intentions;
 mod laws;
 mod open;
 mod order;

@@ -68,7 +68,7 @@ impl Table {
 
     fn escalations(&mut self, call: EscalationCall) -> Result<Vec<EscalationLine>, Failure> {
         let actions = self.ask(Call::Escalation { escalation: call });
-        let answers = actions.into_iter().filter_map(|action| match action {
+        let mut answers = actions.into_iter().filter_map(|action| match action {
             Action::Respond { response: Response::Reply { answer, .. }, .. } => match *answer {
                 Answer::Escalations { escalations } => Some(Ok(escalations)),
                 _ => None,
@@ -78,7 +78,7 @@ impl Table {
             }
             _ => None,
         });
-        answers.last().unwrap()
+        answers.next().unwrap()
     }
 
     fn resolve(&mut self, line: &EscalationLine, answer: Word) -> Result<EscalationLine, Failure> {

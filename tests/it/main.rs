@@ -32,6 +32,7 @@ mod examples;
 mod floor_plan;
 mod house;
 mod http;
+mod intentions;
 mod package;
 mod recordings;
 mod recovery;

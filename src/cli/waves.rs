@@ -79,9 +79,10 @@ pub(super) fn clashes(plan: &Plan) -> Vec<Clash> {
         // Two globs of the same tasks are told once.
         let is_file = resource.starts_with("file/");
         let is_told = |clash: &Clash| clash.resource.starts_with("file/") && clash.tasks == tasks;
-        if !tasks.is_empty() && !(is_file && found.iter().any(is_told)) {
-            found.push(Clash { resource, tasks });
+        if tasks.is_empty() || is_file && found.iter().any(is_told) {
+            continue;
         }
+        found.push(Clash { resource, tasks });
     }
     found
 }

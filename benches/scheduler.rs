@@ -234,6 +234,7 @@ fn plan(count: usize, after: After) -> Plan {
         verify: None,
         shell: None,
         shell_profile: false,
+        writes: vec![],
         artifacts: vec![],
         policy: Default::default(),
     });

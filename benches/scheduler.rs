@@ -236,6 +236,7 @@ fn plan(count: usize, after: After) -> Plan {
         shell: None,
         shell_profile: false,
         tracing: Default::default(),
+        writes: vec![],
         artifacts: vec![],
         policy: Default::default(),
         publish: Default::default(),

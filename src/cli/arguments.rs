@@ -166,4 +166,18 @@ mod tests {
             assert_eq!(parsed.is_ok(), taken, "{line}: {parsed:?}");
         }
     }
+
+    #[test]
+    fn answers_to_escalations() {
+        for (line, taken) in [
+            ("escalation ls --all --json", true),
+            ("escalation resolve e-1", false),
+            ("escalation resolve e-1 retry --json", true),
+            ("escalation resolve e-1 input:", true),
+            ("escalation resolve e-1 perhaps", false),
+        ] {
+            let argv = std::iter::once("callboard").chain(line.split(' '));
+            assert_eq!(Arguments::try_parse_from(argv).is_ok(), taken, "{line}");
+        }
+    }
 }

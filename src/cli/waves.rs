@@ -1,10 +1,11 @@
 //! What can be said of a plan before it runs: its waves, who could take each task, and which tasks
 //! would reach for the same port.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::domain::ids::{AgentName, Tag};
 use crate::domain::plan::{Agent, Plan};
+use crate::policy::intentions::overlap;
 
 /// Ports are compared between this many of the tasks that name one; beyond that the first ones
 /// stand for the rest.
@@ -40,35 +41,63 @@ impl<'a> Takers<'a> {
     }
 }
 
-/// Tasks that name the same port and can run at the same time.
+/// Tasks that mean to have the same and can run at the same time.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Clash {
-    pub(super) port: u16,
+    /// `port/*/N`, or `file/GLOB`.
+    pub(super) resource: String,
     /// Each of them clashes with at least one other; indices into the plan.
     pub(super) tasks: Vec<usize>,
 }
 
-/// Every port that two tasks could reach for at once, in the order of the numbers.
+/// Everything that two tasks could reach for at once: ports in the order of their numbers, then
+/// files.
 pub(super) fn clashes(plan: &Plan) -> Vec<Clash> {
-    let mut sharers: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
+    let mut ports: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
+    let mut globs: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, task) in plan.tasks.iter().enumerate() {
         for &port in task.ports.values().filter(|&&port| port != 0) {
-            let tasks = sharers.entry(port).or_default();
-            if tasks.last() != Some(&index) && tasks.len() < SHARERS_MAX {
-                tasks.push(index);
+            share(ports.entry(port).or_default(), index);
+        }
+        for glob in &task.writes {
+            if globs.len() < SHARERS_MAX || globs.contains_key(&**glob) {
+                share(globs.entry(glob).or_default(), index);
             }
         }
     }
-    sharers.retain(|_, tasks| tasks.len() > 1);
+    let ports = ports.into_iter().map(|(port, tasks)| (format!("port/*/{port}"), tasks));
+    let files = globs.keys().map(|glob| (format!("file/{glob}"), writers(&globs, glob)));
+    let mut sharers: Vec<(String, Vec<usize>)> = ports.chain(files).collect();
+    sharers.retain(|(_, tasks)| tasks.len() > 1);
     if sharers.is_empty() {
         return Vec::new();
     }
     let order = in_order(plan);
-    let clash = |(port, tasks): (u16, Vec<usize>)| {
+    let mut found: Vec<Clash> = Vec::new();
+    for (resource, tasks) in sharers {
         let tasks = overlapping(plan, &order, &tasks);
-        (!tasks.is_empty()).then_some(Clash { port, tasks })
-    };
-    sharers.into_iter().filter_map(clash).collect()
+        // Two globs of the same tasks are told once.
+        let is_file = resource.starts_with("file/");
+        let is_told = |clash: &Clash| clash.resource.starts_with("file/") && clash.tasks == tasks;
+        if tasks.is_empty() || is_file && found.iter().any(is_told) {
+            continue;
+        }
+        found.push(Clash { resource, tasks });
+    }
+    found
+}
+
+fn share(tasks: &mut Vec<usize>, task: usize) {
+    if tasks.last() != Some(&task) && tasks.len() < SHARERS_MAX {
+        tasks.push(task);
+    }
+}
+
+/// The tasks that mean to write what a glob may name.
+fn writers(globs: &BTreeMap<&str, Vec<usize>>, glob: &str) -> Vec<usize> {
+    let alike = globs.iter().filter(|(other, _)| overlap(glob, other));
+    let tasks: BTreeSet<usize> = alike.flat_map(|(_, tasks)| tasks.iter().copied()).collect();
+    tasks.into_iter().take(SHARERS_MAX).collect()
 }
 
 /// Those of `tasks` that can run at the same time as another of them.
@@ -202,6 +231,11 @@ mod tests {
                 vec![0, 1, 2],
             ),
             (vec![task("a", "", PORT), task("m", "\"a\"", ""), task("b", "\"m\"", PORT)], vec![]),
+            (
+                vec![task("a", "", "writes = [\"x/**\"]"), task("b", "", "writes = [\"x/y\"]")],
+                vec![0, 1],
+            ),
+            (vec![task("a", "", "writes = [\"x/**\"]"), task("b", "", "writes = [\"y\"]")], vec![]),
         ] {
             let text = tasks.concat();
             let found = clashes(&plan(&text));

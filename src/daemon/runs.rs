@@ -190,16 +190,15 @@ impl Desk {
             },
             now,
         );
-        let schedule = Schedule::new(&plan, selected.as_deref(), &options);
         self.runs.insert(
             run.clone(),
             Run {
                 id: run.clone(),
                 tasks: untouched(&plan),
+                schedule: Schedule::new(&plan, selected.as_deref(), &options),
                 plan: Arc::new(plan),
                 parent,
                 options,
-                schedule,
                 started_at: now,
                 ended: None,
                 env,

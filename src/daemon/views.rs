@@ -232,6 +232,9 @@ fn words_of(run: &Run, task: usize, on: &WaitsOn) -> String {
             format!("{resource}, which another one holds")
         }
         WaitsOn::Resource { resource, free: true } => format!("its next try, after {resource}"),
+        WaitsOn::Overlap { task, resource } => {
+            format!("task {}, which wants {resource} as well", run.plan.tasks[*task].id)
+        }
         WaitsOn::NextTry => "its next try".to_owned(),
         WaitsOn::Input => {
             let prompt = run.tasks[task].prompt.clone().unwrap_or_default();

@@ -124,6 +124,9 @@ pub struct TaskSpec {
     pub env_pass: Vec<String>,
     /// Named ports with their numbers, given as `PORT_<NAME>`.
     pub ports: BTreeMap<String, u16>,
+    /// Globs of the files that it means to write, relative to the root.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub writes: Vec<String>,
     /// Greater goes first among ready tasks.
     pub priority: i64,
     /// The class that was told; recognised from the program otherwise.
@@ -190,6 +193,7 @@ impl TaskSpec {
             env: BTreeMap::new(),
             env_pass: Vec::new(),
             ports: BTreeMap::new(),
+            writes: Vec::new(),
             priority: 0,
             class: None,
             limits: TimeLimits::default(),

@@ -13,6 +13,7 @@ mod claim_tests;
 mod follow;
 pub mod holdings;
 pub mod install;
+pub mod intentions;
 mod invocation;
 pub mod role;
 mod script;

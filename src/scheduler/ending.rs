@@ -50,6 +50,7 @@ impl Schedule {
         }
         self.phase = phase;
         self.dispatch.clear();
+        self.intentions.clear();
         self.retrying.clear();
         let cancelling = phase == Phase::Cancelling;
         let why = if cancelling { EndWhy::Cancelled } else { EndWhy::FailFast };

@@ -138,6 +138,16 @@ pub enum Event {
     Seal,
 }
 
+impl Event {
+    /// Whether it means something to a run that has ended.
+    pub(super) fn is_for_the_ended(&self) -> bool {
+        matches!(
+            self,
+            Self::Reopen { .. } | Self::RetryTask { .. } | Self::Answered { .. } | Self::GoOn
+        )
+    }
+}
+
 /// What a run's machine asks for, in order. Each is carried out after the journal has it.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]

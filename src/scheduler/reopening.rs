@@ -33,6 +33,7 @@ impl Schedule {
         }
         self.withdraw(task);
         self.dispatch.take(self.dispatch.pool().group(task), self.graph.rank(task), agent);
+        self.intentions.runs(task);
         let record = &mut self.tasks[task];
         record.attempts = attempt;
         record.agent = Some(agent);
@@ -98,7 +99,7 @@ impl Schedule {
     pub(super) fn release(&mut self) {
         for task in std::mem::take(&mut self.withheld) {
             if matches!(self.tasks[task].state, State::Ready) {
-                self.dispatch.insert(self.dispatch.pool().group(task), self.graph.rank(task));
+                self.queue(task);
             }
         }
     }
@@ -300,6 +301,7 @@ impl Schedule {
     pub(super) fn add(&mut self, spec: &TaskSpec, outside: usize, now: Timestamp) {
         let task = self.graph.add(spec);
         self.dispatch.add(&spec.needs);
+        self.intentions.add(spec);
         self.ids.push(spec.id.clone());
         let unmet = self.graph.dependencies(task).len() + outside;
         self.tasks.push(Task { outside, ..fresh(spec, unmet) });

@@ -15,6 +15,7 @@ use crate::domain::time::Timestamp;
 use super::dispatch::Dispatch;
 use super::event::{Effect, EndWhy, Event};
 use super::graph::Graph;
+use super::intentions::Intentions;
 use super::pool::Pool;
 use super::retry;
 use super::task::{EscalationCause, Running, Standing, State, Task};
@@ -46,6 +47,8 @@ pub struct Schedule {
     pub(super) withheld: BTreeSet<usize>,
     /// Tasks may be added: the run does not end before it is sealed.
     pub(super) is_open: bool,
+    /// What tasks have told that they mean to do.
+    pub(super) intentions: Intentions,
     /// The effects of the present step.
     pub(super) effects: Vec<Effect>,
 }
@@ -88,6 +91,7 @@ impl Schedule {
             recalling: false,
             withheld: BTreeSet::new(),
             is_open: false,
+            intentions: Intentions::new(plan),
             effects: Vec::new(),
         }
     }
@@ -107,11 +111,7 @@ impl Schedule {
     /// Hears one event and says what is to be done, in order. Events of attempts that are over,
     /// of tasks that take no part, and after the end, change nothing.
     pub fn step(&mut self, event: Event, now: Timestamp) -> Vec<Effect> {
-        let reopens = matches!(
-            event,
-            Event::Reopen { .. } | Event::RetryTask { .. } | Event::Answered { .. }
-        );
-        if matches!(self.phase, Phase::Ended(_)) && !reopens && event != Event::GoOn {
+        if self.has_ended() && !event.is_for_the_ended() {
             return Vec::new();
         }
         match event {
@@ -201,6 +201,7 @@ impl Schedule {
         if self.phase != Phase::Going {
             return;
         }
+        self.admit();
         while let Some(pick) = self.dispatch.take_next() {
             let (task, agent) = (pick.rank.task, pick.agent);
             let record = &mut self.tasks[task];

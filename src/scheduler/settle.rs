@@ -39,20 +39,17 @@ impl Schedule {
             self.move_to(task, State::Failed { reason, environment: true }, now);
             return false;
         }
-        if !self.withheld.contains(&task) {
-            self.dispatch.insert(group, self.graph.rank(task));
-        }
         self.move_to(task, State::Ready, now);
+        if !self.withheld.contains(&task) {
+            self.queue(task);
+        }
         true
     }
 
     /// Takes a task out of the lists that its present state has it in.
     pub(super) fn withdraw(&mut self, task: usize) {
         match self.tasks[task].state {
-            State::Ready => {
-                let group = self.dispatch.pool().group(task);
-                self.dispatch.remove(group, self.graph.rank(task));
-            }
+            State::Ready => self.unqueue(task),
             State::Retrying { until, .. } => {
                 self.retrying.remove(&(until, task));
             }
@@ -68,6 +65,9 @@ impl Schedule {
         let name = state.name();
         self.struck |= matches!(name, TaskState::Failed | TaskState::TimedOut);
         let reason = state.reason().cloned();
+        if !matches!(name, TaskState::Ready | TaskState::Running) {
+            self.intentions.gone(task);
+        }
         let record = &mut self.tasks[task];
         record.state = state;
         record.since = now;

@@ -81,6 +81,13 @@ pub enum WaitsOn {
     Agent,
     /// Its turn: as many tasks run as may.
     Slot,
+    /// Another task that means to write or bind the same.
+    Overlap {
+        /// Which.
+        task: usize,
+        /// What both want, as a board key.
+        resource: String,
+    },
     /// The time of its next try.
     NextTry,
     /// A resource that another one holds, or the time after a conflict.
@@ -171,6 +178,9 @@ impl Schedule {
         let on = match &record.state {
             State::Blocked { .. } => WaitsOn::Tasks(self.unmet(task)),
             State::Ready if self.withheld.contains(&task) => WaitsOn::Client,
+            State::Ready if let Some((task, resource)) = self.waits_for_overlap(task) => {
+                WaitsOn::Overlap { task, resource }
+            }
             State::Ready => {
                 let pool = self.dispatch.pool();
                 let group = pool.group(task);

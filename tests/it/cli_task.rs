@@ -154,7 +154,7 @@ fn what_cannot_be_dispatched_is_told_in_words() {
         (&["--run", "true", "--needs", "a tag"], "no agent carries"),
         (&["--run", "true", "--env", "CALLBOARD_TASK=x"], "callboard's own"),
         (&["--run", "true", "--cwd", "nowhere"], "nowhere"),
-        (&["--run", "true", "--writes", "src/**"], "writes"),
+        (&["--run", "true", "--writes", "src/["], "bad glob"),
         (&["--run", "true", "--timeout", "5"], "is not a duration"),
     ] {
         let mut all = vec!["task", "dispatch"];

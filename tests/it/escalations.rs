@@ -78,11 +78,11 @@ fn an_answer_while_the_run_goes_on_and_none_from_inside_it() {
         lines.first().map(|line| line["id"].as_str().unwrap().to_owned()).ok_or(String::new())
     });
     house.write("id", &id);
-    let refused = wait_for("a refusal", || {
+    let code = wait_for("a refusal", || {
         let code = std::fs::read_to_string(house.path("code")).unwrap_or_default();
         if code.is_empty() { Err(code) } else { Ok(code) }
     });
-    assert_ne!(refused, "0\n");
+    assert_ne!(code, "0\n");
     assert_eq!(listed(&house, &[]).len(), 1, "a process of the run decides nothing of it");
     house.write("good", "");
     assert_eq!(house.call(&["escalation", "resolve", &id, "retry"]).code, 0);

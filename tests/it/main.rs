@@ -36,6 +36,7 @@ mod examples;
 mod floor_plan;
 mod house;
 mod http;
+mod intentions;
 mod package;
 mod recordings;
 mod recovery;

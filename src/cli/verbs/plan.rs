@@ -128,7 +128,7 @@ fn document(plan: &domain::Plan) -> Document<'_> {
 
 fn conflict<'a>(plan: &'a domain::Plan, clash: &Clash) -> Conflict<'a> {
     Conflict {
-        resource: format!("port/*/{}", clash.port),
+        resource: clash.resource.clone(),
         tasks: clash.tasks.iter().map(|&task| &plan.tasks[task].id).collect(),
     }
 }

@@ -85,7 +85,7 @@ pub(super) const TASK: &[Key] = &[
         Flag,
         "Whether the session has the variables, aliases and functions of the user's own shell.",
     ),
-    later("writes", Globs, "Files that the task means to write."),
+    key("writes", Globs, "Files that the task means to write, relative to the root."),
     key("ports", Ports, "Ports by name, given to the task as `PORT_<NAME>`."),
     key("priority", Number(i64::MIN, i64::MAX), "Greater goes first among ready tasks."),
     key("class", Word(&["quick", "build", "test"]), "The time-limit tier: 30 s, 5 min or 10 min."),

@@ -49,6 +49,7 @@ pub(super) fn finish(
         shell: draft.shell,
         shell_profile: draft.shell_profile.unwrap_or_default(),
         tracing: draft.tracing.unwrap_or_default(),
+        writes: draft.writes.unwrap_or_default(),
         artifacts: draft.artifacts.unwrap_or_default(),
         policy: draft.policy.unwrap_or_default(),
         publish: draft.publish.unwrap_or_default(),

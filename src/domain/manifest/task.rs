@@ -48,6 +48,7 @@ pub(super) struct Draft {
     pub(super) stop_on: Option<Vec<StopRule>>,
     pub(super) service: Option<At<ReadyWhen>>,
     pub(super) verify: Option<String>,
+    pub(super) writes: Option<Vec<String>>,
     pub(super) artifacts: Option<Vec<String>>,
     pub(super) policy: Option<Permissions>,
     pub(super) publish: Option<BTreeMap<String, Publication>>,
@@ -134,6 +135,7 @@ impl<'a> Reader<'a> {
             "stop_on" => draft.stop_on = Some(self.patterns.stop_on(item, findings)),
             "service" => draft.service = self.patterns.service(item, findings),
             "verify" => draft.verify = filled(key, item, findings).map(|verify| verify.value),
+            "writes" => draft.writes = Some(globs(key, item, findings)),
             "artifacts" => draft.artifacts = Some(globs(key, item, findings)),
             "policy" => draft.policy = permissions(key, item, findings),
             "publish" => draft.publish = Some(publish(item, findings)),
@@ -179,6 +181,7 @@ impl Draft {
         fill(&mut self.stop_on, defaults.stop_on.as_ref());
         fill(&mut self.service, defaults.service.as_ref());
         fill(&mut self.verify, defaults.verify.as_ref());
+        fill(&mut self.writes, defaults.writes.as_ref());
         fill(&mut self.artifacts, defaults.artifacts.as_ref());
         fill(&mut self.policy, defaults.policy.as_ref());
         fill(&mut self.publish, defaults.publish.as_ref());

@@ -6,6 +6,7 @@ mod attempts;
 mod chaos;
 mod conflicts;
 mod endings;
+mod intentions;
 mod laws;
 mod livelock;
 mod open;

@@ -139,10 +139,7 @@ const VALUES: &[Said] = &[
     ),
     (
         "run = 'x'\nwrites = ['a[']",
-        &[
-            "4:1: `writes` is not supported yet",
-            "4:11: `writes`: bad glob `a[`: unclosed character class; missing ']'",
-        ],
+        &["4:11: `writes`: bad glob `a[`: unclosed character class; missing ']'"],
     ),
     ("run = 'x'\nshell = 'zhs'", &["4:9: `shell` cannot be `zhs` | did you mean `zsh`?"]),
     (

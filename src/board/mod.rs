@@ -13,6 +13,7 @@
 //! sled is read and written on the caller's thread; only `flush` waits for the disk. It is opened on a
 //! thread of its own: one that hangs is given up, and one that panics is not heard.
 
+mod digest;
 mod error;
 mod recovery;
 pub mod snapshot;

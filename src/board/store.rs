@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use super::digest::Digest;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 use tokio::sync::broadcast;
 
 use super::error::BoardError;
@@ -75,14 +75,6 @@ struct Record {
     /// Removed keys of this version and older ones are forgotten.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     horizon: Option<Version>,
-}
-
-/// A digest of a set: the number of its members and the exclusive or of their hashes. One member
-/// can be exchanged without looking at the others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Digest {
-    members: u64,
-    mixed: [u64; 2],
 }
 
 /// Whether the board would take the entry. For the coordinator, to refuse it before the journal
@@ -424,25 +416,6 @@ impl Board {
 impl Board {
     pub(super) fn record_digest(&self) -> String {
         format!("{:?}", self.record.digest)
-    }
-}
-
-impl Digest {
-    fn add(&mut self, member: &[u8]) {
-        self.members = self.members.wrapping_add(1);
-        self.mix(member);
-    }
-
-    fn remove(&mut self, member: &[u8]) {
-        self.members = self.members.wrapping_sub(1);
-        self.mix(member);
-    }
-
-    fn mix(&mut self, member: &[u8]) {
-        let hash = Sha256::digest(member);
-        for (mixed, word) in self.mixed.iter_mut().zip(hash.as_chunks::<8>().0) {
-            *mixed ^= u64::from_le_bytes(*word);
-        }
     }
 }
 

@@ -43,8 +43,7 @@ const UNUSED_MS: u64 = 10_000;
 /// Why nothing is begun.
 pub(super) const NO_ROOM: &str =
     "no space left on the disk of the state folder: nothing is begun that could not be recorded";
-
-/// How long a holder waits for a coordinator before it ends its tree and itself (design, section 5).
+/// How long a holder waits for a coordinator before it ends all (design, section 5).
 const PATIENCE_MS: u64 = 5 * 60_000;
 
 /// Where this workspace's things lie.
@@ -138,7 +137,7 @@ pub(super) struct Desk {
     pub(super) board: Replica,
     /// What an earlier coordinator saw of contracts, until its runs are recalled.
     pub(super) recalled_stale: Stale,
-    /// What sessions that go on were seen to touch before, until the recovery has it.
+    /// What was touched before, until the recovery has it.
     pub(super) recalled_touches: Vec<Seen>,
     /// The lock files that entries of the board hang on.
     pub(super) locks: Locks,

@@ -1,10 +1,6 @@
 //! The coordinator: the one process that owns a workspace's journal and board.
 //!
-//! ```text
-//!   doors ──┐
-//!   links ──┼─► inbox ─► desk (decides) ─► journal (commits) ─► crew (acts)
-//!   timers ─┘
-//! ```
+//! `doors`, links and timers ─► inbox ─► desk (decides) ─► journal (commits) ─► crew (acts)
 
 mod action;
 mod adoption;

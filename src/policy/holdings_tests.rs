@@ -1,3 +1,5 @@
+//! Who holds what, as tables and as a law.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -5,8 +5,10 @@
 //! background, what a function that is only defined would do, and what an expansion decides. A script
 //! that may take long to read is looked at line by line.
 
+mod families;
 mod managers;
 mod packages;
+mod tables;
 #[cfg(test)]
 mod tests;
 

@@ -20,6 +20,7 @@ mod dispatch;
 mod ending;
 pub mod event;
 mod graph;
+mod happening;
 mod intentions;
 mod open;
 mod pool;

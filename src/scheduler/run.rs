@@ -248,14 +248,14 @@ impl Schedule {
     fn attempt_ended(&mut self, task: usize, attempt: u32, end: AttemptEnd, now: Timestamp) {
         let Some(running) = self.running(task, attempt) else { return };
         self.leave(task, running);
+        self.tasks[task].ended_at = Some(now);
         if running.holds_slot() {
             self.dispatch.release(running.agent);
         }
-        self.tasks[task].ended_at = Some(now);
         let cancelled = match running.ending {
             Some(EndWhy::Cancelled) => Some(self.cancel_cause()),
             Some(EndWhy::FailFast) => Some(TaskCause::FailFast),
-            Some(EndWhy::ServiceDone | EndWhy::Unanswered) | None => None,
+            _ => None,
         };
         match (end, cancelled) {
             (AttemptEnd::Succeeded, _) => self.settle(task, State::Succeeded, now),
@@ -297,9 +297,8 @@ impl Schedule {
         }
     }
 
-    /// An attempt failed or timed out by itself: the task is tried again where it may be. Once
-    /// somebody wants it to end, no retry is spent any more: where one was left, it is this that
-    /// the request has cancelled.
+    /// An attempt failed or timed out by itself: the task is tried again where it may be. Once somebody
+    /// wants it to end, no retry is spent: where one was left, that is what was cancelled.
     fn ended_badly(
         &mut self,
         task: usize,

@@ -22,7 +22,7 @@ use super::pending::Pending;
 use super::runs::Run;
 use super::sessions::Session;
 use super::tasks::TaskWaits;
-use super::touches::{Seen, Watching};
+use super::touches::{Past, Watching};
 use crate::control::{ClosedWhy, Failure, FailureKind, Response, RunLine};
 use crate::domain::board::replica::{Replica, TOMBSTONES_MAX};
 use crate::domain::board::{BoardEntry, Version, Writer};
@@ -138,7 +138,7 @@ pub(super) struct Desk {
     /// What an earlier coordinator saw of contracts, until its runs are recalled.
     pub(super) recalled_stale: Stale,
     /// What was touched before, until the recovery has it.
-    pub(super) recalled_touches: Vec<Seen>,
+    pub(super) recalled_touches: Past,
     /// The lock files that entries of the board hang on.
     pub(super) locks: Locks,
     pub(super) decision: Decision,

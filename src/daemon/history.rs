@@ -7,7 +7,7 @@ use super::adoption::Expected;
 use super::board::publishing::Stale;
 use super::dispatched::PastDispatches;
 use super::durations::Durations;
-use super::touches::Seen;
+use super::touches::Past;
 use crate::control::RunLine;
 use crate::domain::board::BoardEntry;
 use crate::domain::event::Event;
@@ -34,7 +34,7 @@ pub(super) struct History {
     /// Board entries with the numbers of their lines, oldest first.
     pub board: Vec<(u64, BoardEntry)>,
     /// What sessions that have no end were seen to touch, oldest first.
-    pub touched: Vec<Seen>,
+    pub touched: Past,
     /// Contracts that changed while attempts ran.
     pub stale: Stale,
     /// The time of the last line.
@@ -50,6 +50,7 @@ impl History {
         self.recall.fold(line.at, &line.event);
         self.dispatches.fold(&line.event);
         self.stale.fold(&line.event);
+        self.touched.fold(line.at, &line.event);
         match line.event {
             Event::CoordinatorStarted { .. } => self.texts.clear(),
             Event::RunSubmitted { run, plan, selected, .. } => {
@@ -66,11 +67,7 @@ impl History {
             Event::SessionOpened { session, owner, holder } => {
                 self.open.insert(session, Expected { owner, holder: Some(holder) });
             }
-            Event::Touched { session, touches } => {
-                self.touched.push((session, line.at, touches.touched));
-            }
             Event::SessionClosed { session } => {
-                self.touched.retain(|(touching, ..)| *touching != session);
                 self.open.remove(&session);
             }
             Event::RunCancelled { run, why } => {
@@ -108,6 +105,7 @@ impl History {
             | Event::TaskCancelled { .. }
             | Event::TaskRetried { .. }
             | Event::ConflictSeen { .. }
+            | Event::Touched { .. }
             | Event::ContractChanged { .. }
             | Event::EscalationRaised { .. }
             | Event::EscalationResolved { .. } => {}

@@ -4,7 +4,7 @@
 use super::action::Action;
 use super::desk::Desk;
 use super::sessions::Owner;
-use super::touches::Seen;
+use super::touches::Past;
 use crate::domain::conflict::{Conflict, Party};
 use crate::domain::event::Event as Record;
 use crate::domain::ids::{AttemptId, CommandId, RunId, SessionId};
@@ -227,14 +227,20 @@ impl Desk {
     }
 
     /// After a recovery: whoever is alive holds what it has been seen to touch.
-    pub(super) fn hold_again(&mut self, touched: Vec<Seen>, now: Timestamp) {
+    pub(super) fn hold_again(&mut self, past: Past, now: Timestamp) {
         let sessions: Vec<SessionId> = self.sessions.keys().cloned().collect();
         for id in &sessions {
             if let Some(party) = self.party(id, None) {
                 self.holdings.begin(party);
             }
         }
-        for (id, at, touched) in touched {
+        // What a holder has not told yet is known from who was stopped for it.
+        for conflict in past.conflicts {
+            let Conflict { resource, holder, since, .. } = conflict;
+            let touched = Touched { resource, mode: "write".to_owned(), how: How::Traced };
+            let _settled_then = self.holdings.touch(&holder, &touched, since);
+        }
+        for (id, at, touched) in past.touched {
             let Some(party) = self.party(&id, None) else { continue };
             for touched in &touched {
                 let _settled_then = self.holdings.touch(&party, touched, at);

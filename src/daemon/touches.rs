@@ -1,11 +1,11 @@
 //! What sessions were seen to change: whose it was, and where it is written down.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 
 use super::desk::Desk;
 use super::story::CommandRecord;
-use crate::domain::conflict::{Touches, Tracing};
+use crate::domain::conflict::{Conflict, Touches, Tracing};
 use crate::domain::event::Event as Record;
 use crate::domain::ids::SessionId;
 use crate::domain::machine::Means;
@@ -18,8 +18,38 @@ const LISTED_MAX: usize = 1_000;
 /// Resources whose last touch is remembered.
 const REMEMBERED_MAX: usize = 64 * 1024;
 
-/// What a session was seen to touch, and when.
-pub(super) type Seen = (SessionId, Timestamp, Vec<Touched>);
+/// Conflicts of the past that are remembered, for who held what: the latest.
+const CONFLICTS_MAX: usize = 1_000;
+
+/// What sessions without an end were seen to touch, as the journal has it.
+#[derive(Debug, Default)]
+pub(super) struct Past {
+    /// Session, time and touches, oldest first.
+    pub touched: Vec<(SessionId, Timestamp, Vec<Touched>)>,
+    /// Who was told to hold what, oldest first. What a holder has not told yet is known by these.
+    pub conflicts: VecDeque<Conflict>,
+}
+
+impl Past {
+    /// Takes a record in, in order.
+    pub(super) fn fold(&mut self, at: Timestamp, event: &Record) {
+        match event {
+            Record::Touched { session, touches } => {
+                self.touched.push((session.clone(), at, touches.touched.clone()));
+            }
+            Record::ConflictSeen { conflict, .. } => {
+                if self.conflicts.len() >= CONFLICTS_MAX {
+                    self.conflicts.pop_front();
+                }
+                self.conflicts.push_back((**conflict).clone());
+            }
+            Record::SessionClosed { session } => {
+                self.touched.retain(|(touching, ..)| touching != session);
+            }
+            _ => {}
+        }
+    }
+}
 
 /// What of this workspace is watched, and by which means.
 #[derive(Debug, Default)]

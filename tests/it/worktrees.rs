@@ -160,11 +160,12 @@ fn orc_59_a_conflict_is_told_and_both_sides_stay() {
         &(isolated("a", "", &insert("alpha", "")) + &isolated("b", "", &second)),
     );
     let b = task(&report, "b");
-    assert_eq!((code, &b["state"]), (1, &json!("failed")), "{report:#}");
-    assert_eq!(b["reason"]["kind"], "conflict");
-    assert_eq!(b["reason"]["resource"], "file/README.md");
-    assert_eq!(b["reason"]["holder"], format!("{}/a", report["run_id"].as_str().unwrap()));
-    assert_eq!(house.read("README.md"), "top\nalpha\nbottom\n");
+    assert_eq!((code, &b["state"]), (0, &json!("succeeded")), "{report:#}");
+    assert_eq!((&b["attempts"], &b["conflicts"]), (&json!(2), &json!(1)));
+    assert_eq!(b["backoffs"][0]["resource"], "file/README.md");
+    assert_eq!(b["backoffs"][0]["holder"], format!("{}/a", report["run_id"].as_str().unwrap()));
+    // It backed off, and did its work anew on what was merged meanwhile.
+    assert_eq!(house.read("README.md"), "top\nbetaalpha\nbottom\n");
     let theirs = format!("callboard/{}/b:README.md", report["run_id"].as_str().unwrap());
     assert_eq!(git(&house, &["show", &theirs]), "top\nbeta\nbottom");
     assert_eq!(worktrees(&house), Vec::<PathBuf>::new());
@@ -449,8 +450,11 @@ fn a_conflict_with_a_commit_of_the_users_names_it() {
     house.write(".callboard/go", "");
     let report = finish(run).json();
     let one = task(&report, "one");
-    assert_eq!(one["reason"]["holder"], format!("commit {}", &commit[..12]), "{one:#}");
-    assert_eq!(house.read("a.txt"), "user\n");
+    let holder = &one["backoffs"][0]["holder"];
+    assert_eq!(*holder, format!("commit {}", &commit[..12]), "{one:#}");
+    // What it wrote the second time was written on top of the user's.
+    assert_eq!(git(&house, &["show", "HEAD^1:a.txt"]), "user");
+    assert_eq!(house.read("a.txt"), "task\n");
 }
 
 #[test]

@@ -102,7 +102,12 @@ fn cancel(run: &RunId, now: bool, workspace: Option<&Path>) -> Result<(), Failur
     let Some(place) = coordinator::look(workspace)?.place else {
         return Err(records::unknown_run(run));
     };
-    if let Some(mut connection) = place.connect()? {
+    // One that was cut off goes on with the next coordinator: it is that one's to end.
+    let connection = match place.connect()? {
+        None if records::is_open(&place.state, run)? => Some(place.connect_or_start()?),
+        connection => connection,
+    };
+    if let Some(mut connection) = connection {
         return match connection.ask(Call::CancelRun { run: run.clone(), now }) {
             Ok(Answer::Cancelling) => Ok(()),
             Ok(_) => Err(WireError::Unexpected { call: "cancel_run" }.into()),

@@ -373,3 +373,42 @@ fn one_session_that_cannot_be_adopted_is_its_own_trouble() {
     assert!(!doors.join("s-nobody.sock").exists());
     assert!(!private.exists(), "the folder of a session that nobody has heard of");
 }
+
+#[test]
+fn what_runs_without_a_coordinator_is_listed() {
+    let ward = Ward::new();
+    let run = ward.detach(&waiting("a"));
+    begun(&ward, &["a"]);
+    ward.kill_coordinator();
+    let listed = ward.house.call(&["task", "ls", "--json"]).json();
+    let tasks = listed["tasks"].as_array().unwrap();
+    assert_eq!(tasks.len(), 1, "{listed:#}");
+    assert_eq!(
+        (&tasks[0]["task_id"], &tasks[0]["state"]),
+        (&json!(format!("{run}/a")), &json!("running"))
+    );
+    ward.revive();
+    ward.house.write("go", "");
+    assert_eq!(ward.end_of(&run)["outcome"], "succeeded");
+    ward.end();
+}
+
+#[test]
+fn what_runs_without_a_coordinator_can_be_ended() {
+    let ward = Ward::new();
+    let run = ward.detach(&waiting("a"));
+    begun(&ward, &["a"]);
+    ward.kill_coordinator();
+    let called = ward.house.call(&["run", "cancel", &run]);
+    assert_eq!(called.code, 0, "{called:?}");
+    assert_eq!(ward.end_of(&run)["outcome"], "cancelled");
+    let called = ward.house.call(&["exec", "--session", "c", "-c", "sleep 611 &"]);
+    assert_eq!(called.code, 0, "{called:?}");
+    ward.kill_coordinator();
+    let closed = ward.house.call(&["session", "close", "c", "--json"]);
+    assert_eq!(closed.code, 0, "{closed:?}");
+    let left: Vec<String> =
+        ward.house.processes().into_iter().filter(|line| line.contains("sleep 611")).collect();
+    assert!(left.is_empty(), "{left:?}");
+    ward.end();
+}

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::cli::client::WireError;
 use crate::cli::failure::Failure;
 use crate::cli::inbox::{Event, Inbox};
-use crate::cli::sessions::{Found, FoundOpen, State, Which, past, why_words};
+use crate::cli::sessions::{Found, FoundOpen, State, UNATTENDED, Which, past, why_words};
 use crate::cli::{exit, output};
 use crate::control::{Answer, Call, Response};
 use crate::domain::ids::SessionId;
@@ -45,6 +45,10 @@ impl Close {
         let survivors = match state {
             State::Open { connection, .. } => {
                 close(FoundOpen { id: id.clone(), command, shelf, connection })?
+            }
+            // It goes on, and waits for a coordinator.
+            State::Past(shelved) if shelved.session.state == UNATTENDED => {
+                close(self.which.find_open()?)?
             }
             State::Past(shelved) => {
                 let closed = shelved.session.closed.as_ref();

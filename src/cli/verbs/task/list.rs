@@ -11,7 +11,7 @@ use crate::cli::tasks::{Found, Tasks, is_settled, standing};
 use crate::cli::{exit, output, records};
 use crate::control::TaskLine;
 use crate::domain::ids::RunId;
-use crate::domain::outcome::TaskState;
+use crate::domain::outcome::{RunOutcome, TaskState};
 use crate::domain::result::SCHEMA_VERSION;
 
 /// How much of a cell is shown to people, in characters.
@@ -77,7 +77,12 @@ impl List {
             None => {
                 let mut all = Vec::new();
                 for run in &tasks.runs {
-                    if self.all || run.outcome.is_none() {
+                    // One that was cut off, or waits for a decision, has tasks that are not settled.
+                    let may_have_some = matches!(
+                        run.outcome,
+                        None | Some(RunOutcome::Incomplete | RunOutcome::Escalated)
+                    );
+                    if self.all || may_have_some {
                         all.extend(tasks.of_run(&run.run_id)?.unwrap_or_default());
                     }
                 }

@@ -56,6 +56,11 @@ impl BoardError {
         move |source| Self::Store { doing, source }
     }
 
+    /// True when it is the disk that refused.
+    pub fn is_the_disks(&self) -> bool {
+        matches!(self, Self::Io { .. } | Self::Store { source: sled::Error::Io(_), .. })
+    }
+
     /// True when the caller asked for what no board takes: its fault, not ours or the disk's.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::KeyLength(_) | Self::KeyCharacter(_) | Self::ValueLength { .. })

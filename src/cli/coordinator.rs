@@ -295,6 +295,8 @@ fn no_coordinator(error: ServeError) -> Failure {
             Failure::new(Kind::Machine, error.to_string())
                 .hint("it has to be a plain file of yours: move away what is in its place")
         }
+        error if error.is_the_disks() => Failure::new(Kind::Machine, error.to_string())
+            .hint("`callboard doctor` says what is wrong with the state folder's disk"),
         error => Failure::new(Kind::Coordinator, error.to_string()),
     }
 }

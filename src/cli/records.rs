@@ -33,13 +33,14 @@ pub(super) fn report(state: &Path, run: &RunId) -> Result<Option<RunReport>, Fai
     if run.as_str().is_empty() || run.as_str().starts_with('.') || run.as_str().contains('/') {
         return Ok(None);
     }
-    match read(&state.join("runs").join(run.as_str()).join("report.json"))? {
-        Some(report) => Ok(Some(report)),
-        None => {
-            let recall = recall(state)?;
-            let known = recall.run(run);
-            Ok(known.map(|recalled| cut_off(run, recalled, state)))
-        }
+    let written = read(&state.join("runs").join(run.as_str()).join("report.json"));
+    if let Ok(Some(report)) = written {
+        return Ok(Some(report));
+    }
+    // One that is not there, or is damaged, is made of the journal, as long as that knows the run.
+    match recall(state)?.run(run) {
+        Some(recalled) => Ok(Some(cut_off(run, recalled, state))),
+        None => written,
     }
 }
 

@@ -88,6 +88,14 @@ pub enum ServeError {
     },
 }
 
+impl ServeError {
+    /// True when the disk has refused what the board needed: it is full, or read-only.
+    pub fn is_the_disks(&self) -> bool {
+        let Self::Board(error) = self else { return false };
+        error.is_the_disks()
+    }
+}
+
 fn io(doing: &'static str) -> impl FnOnce(std::io::Error) -> ServeError {
     move |source| ServeError::Io { doing, source }
 }

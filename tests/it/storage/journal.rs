@@ -115,3 +115,17 @@ fn times_that_go_back_are_taken_as_they_are() {
     house.assert_empties();
     assert_eq!(house.call(&["audit", "verify"]).code, 0);
 }
+
+#[test]
+fn a_report_that_is_torn_is_made_of_the_journal() {
+    let (house, run) = lived_in();
+    let file = state(&house).join("runs").join(&run).join("report.json");
+    let written = std::fs::read(&file).unwrap();
+    for torn in [&written[..100], b""] {
+        std::fs::write(&file, torn).unwrap();
+        let called = house.call(&["report", &run, "--json"]);
+        assert_eq!(called.code, 0, "{called:?}");
+        assert_eq!(called.json()["outcome"], "succeeded");
+        assert_eq!(house.call(&["run", "ls"]).code, 0);
+    }
+}

@@ -405,6 +405,9 @@ fn what_runs_without_a_coordinator_can_be_ended() {
     let called = ward.house.call(&["exec", "--session", "c", "-c", "sleep 611 &"]);
     assert_eq!(called.code, 0, "{called:?}");
     ward.kill_coordinator();
+    let listed = ward.house.call(&["session", "ls", "--json"]).json();
+    let sessions = listed["sessions"].as_array().unwrap();
+    assert_eq!((sessions.len(), &sessions[0]["state"]), (1, &json!("unattended")), "{listed:#}");
     let closed = ward.house.call(&["session", "close", "c", "--json"]);
     assert_eq!(closed.code, 0, "{closed:?}");
     let left: Vec<String> =

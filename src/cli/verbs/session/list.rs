@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::cli::coordinator::{self, Place, Shelf};
 use crate::cli::failure::Failure;
-use crate::cli::sessions::{open_sessions, past};
+use crate::cli::sessions::{UNATTENDED, open_sessions, past};
 use crate::cli::table::table;
 use crate::cli::{exit, output};
 use crate::control::SessionLine;
@@ -55,8 +55,9 @@ impl List {
     }
 
     fn sessions(&self, place: &Place) -> Result<Vec<SessionLine>, Failure> {
-        let (_, mut sessions) = open_sessions(place)?;
-        if self.all {
+        let (connection, mut sessions) = open_sessions(place)?;
+        // Without a coordinator those that wait for one are known by their records.
+        if self.all || connection.is_none() {
             let shelf = Shelf::of(place);
             let is_open = |id| sessions.iter().any(|line: &SessionLine| line.session_id == id);
             let ended: Vec<_> = shelf
@@ -66,6 +67,7 @@ impl List {
                 // One that is just being removed is not there any more.
                 .filter_map(|id| past(&id, &shelf).ok())
                 .map(|shelved| shelved.session)
+                .filter(|session| self.all || session.state == UNATTENDED)
                 .collect();
             sessions.extend(ended);
         }
